@@ -56,43 +56,43 @@ class BoundedCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return a value and mark it as used; None when it is not here."""
         with self._lock:
-            found = self._items.get(key)
-            if found is None:
+            item = self._items.get(key)
+            if item is None:
                 self._misses += 1
                 return None
             self._hits += 1
             self._items.move_to_end(key)
-            return found[0]
+            return item[0]
 
     def get_all(self, keys: Iterable[K]) -> list[V | None]:
         """Return many values as `get` does each, None where there is none."""
         items = self._items
-        found: list[V | None] = []
+        values: list[V | None] = []
         with self._lock:
             for key in keys:
                 item = items.get(key)
                 if item is None:
                     self._misses += 1
-                    found.append(None)
+                    values.append(None)
                 else:
                     self._hits += 1
                     items.move_to_end(key)
-                    found.append(item[0])
-        return found
+                    values.append(item[0])
+        return values
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Keep a value as the one used last; others go if there is no room."""
         with self._lock:
             self._drop(key)
-            self._keep(key, value, weight)
+            self._add_item(key, value, weight)
 
     def reweigh(self, key: K, weight: int) -> None:
         """Note that a value weighs more or less since it was put."""
         with self._lock:
-            found = self._items.get(key)
-            if found is not None and found[1] != weight:
+            item = self._items.get(key)
+            if item is not None and item[1] != weight:
                 self._drop(key)
-                self._keep(key, found[0], weight)
+                self._add_item(key, item[0], weight)
 
     def pop(self, key: K) -> V | None:
         """Forget a value and return it; None when it is not here."""
@@ -105,13 +105,13 @@ class BoundedCache(Generic[K, V]):
             return [value for value, _weight in self._items.values()]
 
     def _drop(self, key: K) -> V | None:
-        found = self._items.pop(key, None)
-        if found is None:
+        item = self._items.pop(key, None)
+        if item is None:
             return None
-        self._weight -= found[1]
-        return found[0]
+        self._weight -= item[1]
+        return item[0]
 
-    def _keep(self, key: K, value: V, weight: int) -> None:
+    def _add_item(self, key: K, value: V, weight: int) -> None:
         if weight > self.limit:
             return
         self._items[key] = (value, weight)

@@ -88,8 +88,8 @@ class OmniGraphError(Exception):
     @property
     def details(self) -> Mapping[str, object]:
         """Structured fields of this error, as sent on the wire; what is unknown is left out."""
-        found = {name: getattr(self, name) for name in self.detail_fields}
-        return {name: value for name, value in found.items() if value is not None}
+        fields = {name: getattr(self, name) for name in self.detail_fields}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form: `error`, `type`, optional `code`, `hint` and the detail object."""
@@ -416,8 +416,8 @@ class CheckFailedError(ConflictError):
     def __init__(
         self, query_name: str, rows: Sequence[Mapping[str, object]], row_count: int, where: str = ""
     ) -> None:
-        found = f"returns {counted(row_count, 'row')} {where or 'once merged'}"
-        super().__init__(f"the check '{query_name}' {found}")
+        outcome = f"returns {counted(row_count, 'row')} {where or 'once merged'}"
+        super().__init__(f"the check '{query_name}' {outcome}")
         self.query_name, self.row_count = query_name, row_count
         self.rows = tuple(dict(row) for row in rows)
 
@@ -432,9 +432,9 @@ class PreconditionFailedError(Conflict):
     detail_fields = ("expected", "actual")
 
     def __init__(self, *, expected: str, actual: str | None) -> None:
-        found = "the branch has no head" if actual is None else f"the branch head is {actual}"
+        head = "the branch has no head" if actual is None else f"the branch head is {actual}"
         super().__init__(
-            f"{found}, not the expected {expected}",
+            f"{head}, not the expected {expected}",
             hint="read the new head, check your change still applies, then repeat",
         )
         self.expected, self.actual = expected, actual

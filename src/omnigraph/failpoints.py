@@ -91,13 +91,13 @@ def _fire(point: Failpoint) -> None:
     with _lock:
         if _recording is not None:
             _recording.append(point)
-        found = _armed.get(point)
-        if found is None:
+        entry = _armed.get(point)
+        if entry is None:
             return
-        found.seen += 1
-        due = found.seen == found.hit
+        entry.seen += 1
+        due = entry.seen == entry.hit
     if due:
-        found.action()
+        entry.action()
 
 
 def arm(point: Failpoint, action: Action, *, hit: int = 1) -> None:
@@ -127,10 +127,10 @@ def armed(point: Failpoint, action: Action, *, hit: int = 1) -> Iterator[None]:
 def recorded() -> Iterator[list[Failpoint]]:
     """Collect every boundary passed inside the block, in order."""
     global _recording
-    found: list[Failpoint] = []
-    _recording = found
+    points: list[Failpoint] = []
+    _recording = points
     try:
-        yield found
+        yield points
     finally:
         _recording = None
 

@@ -61,11 +61,11 @@ class Answer(Protocol):
 class Response:
     """An answer: its status, its headers, and its body, read at once or piece by piece."""
 
-    def __init__(self, found: http.client.HTTPResponse) -> None:
-        self._found = found
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self._found = response
         self._content: bytes | None = None
-        self.status_code = found.status
-        self.headers = found.headers
+        self.status_code = response.status
+        self.headers = response.headers
 
     @property
     def content(self) -> bytes:
@@ -177,9 +177,9 @@ class HttpClient:
         **options: Any,  # noqa: ANN401 - those of `stream`, which names them
     ) -> Response:
         """Send a request and read the whole answer. Options as `stream` has them."""
-        with self.stream(method, path, **options) as found:
-            found.read()
-            return found
+        with self.stream(method, path, **options) as response:
+            response.read()
+            return response
 
     @contextlib.contextmanager
     def stream(
@@ -199,15 +199,15 @@ class HttpClient:
         """
         body, sent = request_parts(self._headers, headers, json, content)
         target = request_target(self._parts, self._proxy, path, params)
-        connection = self._take()
+        connection = self._take_connection()
         _wait_at_most(connection, self._timeout if timeout is None else timeout)
         try:
-            found = self._answer(connection, method, target, body, sent)
-            yield found
+            response = self._answer(connection, method, target, body, sent)
+            yield response
         except BaseException:
             connection.close()
             raise
-        self._give_back(connection, found)
+        self._give_back(connection, response)
 
     def _answer(
         self,
@@ -230,7 +230,7 @@ class HttpClient:
 
     # ---- connections ----------------------------------------------------------------------
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _take_connection(self) -> http.client.HTTPConnection:
         if self._process != os.getpid():
             # Forked: what the parent has open, the parent uses.
             self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
@@ -242,9 +242,9 @@ class HttpClient:
             idle.close()
         return self._new()
 
-    def _give_back(self, connection: http.client.HTTPConnection, found: Response) -> None:
+    def _give_back(self, connection: http.client.HTTPConnection, response: Response) -> None:
         with self._lock:
-            if found.is_spent and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
+            if response.is_spent and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -346,8 +346,8 @@ def proxy_for(parts: SplitResult, variables: Mapping[str, str]) -> SplitResult |
         return None
     from urllib.request import getproxies, proxy_bypass
 
-    found = getproxies()
-    url = found.get(parts.scheme) or found.get("all")
+    proxies = getproxies()
+    url = proxies.get(parts.scheme) or proxies.get("all")
     if url is None or proxy_bypass(parts.netloc):
         return None
     return urlsplit(url if "://" in url else f"http://{url}")

@@ -78,13 +78,13 @@ os.register_at_fork(after_in_child=_ahead.clear)
 def _drawn_ahead(size: int) -> bytes:
     while True:
         try:
-            found = _ahead.popleft()
+            chunk = _ahead.popleft()
         except IndexError:
             drawn = os.urandom(size * _DRAWN_AT_ONCE)
             _ahead.extend(drawn[at : at + size] for at in range(0, len(drawn), size))
             continue
-        if len(found) == size:
-            return found
+        if len(chunk) == size:
+            return chunk
 
 
 def is_ulid(text: str) -> bool:

@@ -20,7 +20,7 @@ def with_article(noun: str) -> str:
 
 def printable(text: str) -> str:
     """Return a text in which nothing steers a terminal: a line break and a tab stay."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
 def resembling(word: str, names: Iterable[str]) -> str | None:

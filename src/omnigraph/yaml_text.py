@@ -78,8 +78,8 @@ def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
                     raise YamlError(f"the key '{key.value}' is repeated", line=line,
                                     duplicate_key=True)  # fmt: skip
                 seen.add(key.value)
-            found: dict[Any, Any] = super().construct_mapping(node, deep)
-            return found
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            return mapping
 
     for tag, (pattern, starts) in _RESOLVED.items():
         Loader.add_implicit_resolver(tag, pattern, ["" if c == "\0" else c for c in starts])

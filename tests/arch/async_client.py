@@ -65,8 +65,12 @@ RECEIVERS = {
     "self.entities": "RemoteEntities",
     "view": "BranchView",
 }
-AWAITED = {"self._http.request", "self._http.pause", "self._http.close", "self.ask", "aside"} | {
-    "found.read",
+AWAITED = {
+    "self._http.request",
+    "self._http.pause",
+    "self._http.close",
+    "self.ask",
+    "aside",
     "response.read",
 }
 STREAMS = {"stream", "iter_bytes", "iter_lines"}

@@ -174,7 +174,7 @@ def test_an_edge_between_nodes_of_a_large_table_costs_the_same(sized: list[Sized
 def test_a_load_indexes_every_table_it_made_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "FOLD_ROWS", 10)
+    monkeypatch.setattr(fold, "TAIL_ROWS", 10)
     graph = new_graph(tmp_path)
     graph.load(three_table_rows("t", people=20), mode="append")
     pins = graph.snapshot().tables

@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.commits.past import LANDMARK_ROWS
-from omnigraph.limits import CHECKPOINT_ROWS, FOLD_FRAGMENTS
+from omnigraph.limits import CHECKPOINT_ROWS, TAIL_FRAGMENTS
 from omnigraph.ops import compact_tail as fold
 from omnigraph.store import measured
 from omnigraph.store.tables import journal
@@ -154,7 +154,7 @@ def test_the_first_insert_of_a_handle_is_flat(history: History) -> None:
     assert opens == [1] * len(DEPTHS)
     for depth in history.depths:
         # A new handle reads the tail of unindexed fragments once; folding bounds it.
-        assert depth.cold_insert["data_scans"] <= FOLD_FRAGMENTS + 1
+        assert depth.cold_insert["data_scans"] <= TAIL_FRAGMENTS + 1
         assert depth.cold_insert.get("manifest_scans", 0) == 0
 
 
@@ -257,7 +257,7 @@ def test_another_handle_takes_in_a_commit_by_reading_only_what_is_new(history: H
 def test_without_folding_the_same_checks_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold, "FOLD_FRAGMENTS", 10**9)
+    monkeypatch.setattr(fold, "TAIL_FRAGMENTS", 10**9)
     monkeypatch.setattr(journal, "JOURNAL_TIER_BASE", 10**9)
     history = _grow(tmp_path, (10, 100))
     first, last = history.depths

@@ -47,7 +47,7 @@ def test_an_optimize_that_waited_too_long_keeps_what_others_committed(
     """It gives up waiting for a slow writer, and that one commits before it tries again."""
     pause = Pause()
     waited = threading.Event()
-    take = publishing.Publisher._take
+    take = publishing.Publisher._take_slot
 
     def impatient(self: publishing.Publisher, *args: object, **kwargs: object) -> object:
         try:
@@ -65,7 +65,7 @@ def test_an_optimize_that_waited_too_long_keeps_what_others_committed(
             writer.start()
             assert pause.reached.wait(30)
             monkeypatch.setattr(publishing, "SLOT_WAIT_S", 0.2)
-            monkeypatch.setattr(publishing.Publisher, "_take", impatient)
+            monkeypatch.setattr(publishing.Publisher, "_take_slot", impatient)
             graph.optimize()
         assert waited.is_set()
     with another(graph) as reader:

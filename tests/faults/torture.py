@@ -57,7 +57,7 @@ def writer(root: Path, log_path: Path, dice: random.Random) -> None:
     from omnigraph.store.tables import compaction as maintenance
 
     # Short tails are folded, so that folds happen all the time.
-    vars(fold)["FOLD_FRAGMENTS"] = 5
+    vars(fold)["TAIL_FRAGMENTS"] = 5
     vars(maintenance)["TIER_FRAGMENTS_MIN"] = 3
     for kind, share in (("publish.", 0.6), ("recovery.", 0.3), ("optimize.", 0.2)):
         if dice.random() < share:

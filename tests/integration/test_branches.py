@@ -166,7 +166,7 @@ def test_a_branch_of_a_branch_inherits_its_state(graph: og.Graph) -> None:
 def test_folding_a_branch_keeps_inherited_indexes_readable(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     with (
-        mock.patch.object(fold, "FOLD_FRAGMENTS", 2),
+        mock.patch.object(fold, "TAIL_FRAGMENTS", 2),
         mock.patch.object(maintenance, "TIER_FRAGMENTS_MIN", 2),
     ):
         parent = "main"

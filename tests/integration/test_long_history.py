@@ -25,7 +25,7 @@ def _short_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(journal, "JOURNAL_TIER_BASE", 3)
         patch.setattr(journal, "CHECKPOINT_ROWS", 12)
-        patch.setattr(compact_tail, "FOLD_FRAGMENTS", 5)
+        patch.setattr(compact_tail, "TAIL_FRAGMENTS", 5)
         patch.setattr(version_runs, "VERSION_RUNS_MAX", 2)
         yield
 

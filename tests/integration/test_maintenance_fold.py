@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.limits import FOLD_FRAGMENTS
+from omnigraph.limits import TAIL_FRAGMENTS
 from omnigraph.ops import compact_tail as fold_module
 from omnigraph.store import Table
 from omnigraph.store.tables.compaction import rewrite_small_fragments
@@ -18,7 +18,7 @@ from tests.integration.helpers import NewGraph, edge, ends, exported, ids, load,
 from tests.places import AnyPath, copy_tree
 from tests.places import dataset as open_dataset
 
-COMMITS = FOLD_FRAGMENTS + 8
+COMMITS = TAIL_FRAGMENTS + 8
 ADD = "query add($n: String, $a: I32) { insert Person { name: $n, age: $a } }"
 
 
@@ -58,12 +58,12 @@ def folded(folded_once: AnyPath, place: AnyPath) -> Iterator[og.Graph]:
 
 
 def test_one_fold_commit_appears_and_no_row_changes(folded: og.Graph) -> None:
-    assert folds(folded) == [FOLD_FRAGMENTS + 2]
+    assert folds(folded) == [TAIL_FRAGMENTS + 2]
     (fold,) = [item for item in folded.commits.list() if item.kind == "optimize"]
     assert fold.actor_id is None
     before = rows(folded, "Person", version=fold.manifest_version - 1)
     assert rows(folded, "Person", version=fold.manifest_version) == before
-    assert len(before) == FOLD_FRAGMENTS
+    assert len(before) == TAIL_FRAGMENTS
     assert len(rows(folded, "Person")) == COMMITS
     assert set(stored_ids(folded, "node:Person").values()) == {1}
 
@@ -92,7 +92,7 @@ def test_the_folded_tail_is_indexed_and_compacted(folded: og.Graph) -> None:
     assert dataset.has_stable_row_ids
 
 
-@pytest.mark.parametrize("number", [0, FOLD_FRAGMENTS - 1, FOLD_FRAGMENTS, COMMITS - 1])
+@pytest.mark.parametrize("number", [0, TAIL_FRAGMENTS - 1, TAIL_FRAGMENTS, COMMITS - 1])
 def test_probes_find_ids_in_folded_and_unfolded_fragments(folded: og.Graph, number: int) -> None:
     with pytest.raises(og.KeyConflictError, match=f"Person 'p{number}' already exists"):
         load(folded, [node("Person", name="new"), node("Person", name=f"p{number}")])
@@ -146,7 +146,7 @@ def test_a_strict_write_passes_over_maintenance_but_not_over_a_change(
 ) -> None:
     with og.open(folded.uri, durability="none") as other:
         before = other.snapshot().tables["node:Person"].version
-        monkeypatch.setattr(fold_module, "FOLD_FRAGMENTS", 1)
+        monkeypatch.setattr(fold_module, "TAIL_FRAGMENTS", 1)
         assert (
             fold_module.TailCompaction(folded._engine.lines.main.writer).run_if_due(
                 folded._engine.schema
@@ -196,12 +196,12 @@ def test_writers_of_one_process_fold_once_each_time(place: AnyPath) -> None:
             for done in [pool.submit(writing, number) for number in range(6)]:
                 done.result()
         assert sum(compactions) <= len(folds(graph))
-        assert len(folds(graph)) >= 180 // (2 * FOLD_FRAGMENTS)
+        assert len(folds(graph)) >= 180 // (2 * TAIL_FRAGMENTS)
         pin = graph.snapshot().tables["node:Person"]
         fragments, _rows = graph._engine.id_lookup.tail(
             graph._engine.tables.open(pin.path, pin.version)
         )
-        assert fragments <= FOLD_FRAGMENTS + 6
+        assert fragments <= TAIL_FRAGMENTS + 6
         assert len(stored_ids(graph, "node:Person")) == 180
 
 
@@ -229,8 +229,8 @@ def test_a_fold_that_others_kept_from_happening_makes_them_wait(
     ):
         writer = other._engine.lines.main.writer
         monkeypatch.setattr(writer, "maintain", lambda *_args: (None, None))
-        for number in range(3 * FOLD_FRAGMENTS):
+        for number in range(3 * TAIL_FRAGMENTS):
             graph.mutate(ADD, {"n": f"p{number}", "a": number})
         wait(beside)
         assert folds(graph), "never"
-        assert len(stored_ids(graph, "node:Person")) == 3 * FOLD_FRAGMENTS + len(beside)
+        assert len(stored_ids(graph, "node:Person")) == 3 * TAIL_FRAGMENTS + len(beside)

@@ -105,7 +105,7 @@ edge E: T -> T { p: I64? }
 def folding() -> Iterator[None]:
     """Fold and compact after every second write."""
     with (
-        mock.patch.object(fold, "FOLD_FRAGMENTS", 2),
+        mock.patch.object(fold, "TAIL_FRAGMENTS", 2),
         mock.patch.object(maintenance, "TIER_FRAGMENTS_MIN", 2),
     ):
         yield

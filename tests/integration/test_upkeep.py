@@ -170,7 +170,7 @@ def test_files_follow_the_states_that_stay_not_the_commits_made(tmp_path: Path) 
 def test_indexes_of_a_large_load_are_built_in_the_background(
     place: AnyPath, monkeypatch: pytest.MonkeyPatch, later: bool
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph.engine.FOLD_LATER_ROWS", 25_000 if later else 25_001)
+    monkeypatch.setattr("omnigraph.graph.engine.LARGE_WRITE_ROWS", 25_000 if later else 25_001)
     rows = [{"type": "P", "data": {"k": f"k{number}"}} for number in range(25_000)]
     free = threading.Event()
     with og.init(place / "g", SCHEMA, durability="none") as graph:
@@ -193,7 +193,7 @@ def test_indexes_of_a_large_load_are_built_in_the_background(
 def test_a_handle_that_closes_waits_for_the_indexes(
     place: AnyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("omnigraph.graph.engine.FOLD_LATER_ROWS", 1)
+    monkeypatch.setattr("omnigraph.graph.engine.LARGE_WRITE_ROWS", 1)
     rows = [{"type": "P", "data": {"k": f"k{number}"}} for number in range(25_000)]
     with og.init(place / "g", SCHEMA, durability="none") as graph:
         graph.load(rows, mode="append")

@@ -89,7 +89,7 @@ def small_limits() -> Iterator[None]:
     """Make folds, compactions and large reads happen within a few steps."""
     with contextlib.ExitStack() as stack:
         for owner, name, value in (
-            (fold, "FOLD_FRAGMENTS", 3),
+            (fold, "TAIL_FRAGMENTS", 3),
             (maintenance, "TIER_FRAGMENTS_MIN", 2),
             (maintenance, "INDEX_SEGMENTS_MAX", 2),
             (version_runs, "VERSION_RUNS_MAX", 2),

@@ -29,7 +29,7 @@ def prepare(setup: Setup, dice: random.Random) -> None:
     from omnigraph.store.tables import compaction as maintenance
 
     # Writers fold on whatever branch they write to.
-    vars(fold)["FOLD_FRAGMENTS"] = 5 if setup.has("branch-optimize") else 10**9
+    vars(fold)["TAIL_FRAGMENTS"] = 5 if setup.has("branch-optimize") else 10**9
     vars(maintenance)["TIER_FRAGMENTS_MIN"] = 3
     shorten_leases(setup)
     if setup.has("failpoints") and setup.has("kills"):

@@ -12,7 +12,7 @@ from omnigraph import clock
 from omnigraph.errors import ResourceLimitError
 from omnigraph.graph.upkeep import Caretaker, Upkeep
 from omnigraph.limits import LEASE_MARGIN_S, LEASE_S
-from omnigraph.read.running import Running
+from omnigraph.read.running import QueryControl
 from omnigraph.store.files.object_files import ObjectFiles, Tag
 from omnigraph.store.slots import leases
 from omnigraph.store.slots.leases import LeasedSlots
@@ -46,7 +46,7 @@ def test_another_clock_holds_for_every_thread_until_the_block_ends() -> None:
 def test_a_query_has_its_time_by_the_clock() -> None:
     moved = MovableClock()
     with clock.using(moved):
-        running = Running(timeout_s=5.0)
+        running = QueryControl(timeout_s=5.0)
         running.check()
         moved.advance(6.0)
         with pytest.raises(ResourceLimitError):

@@ -39,10 +39,10 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
 
     def table_identity(self, kind: TypeKind, name: str) -> tuple[int, int]:
         """Return (type id, incarnation) of a node or edge type: the name of its table."""
-        found = self.identities.of(kind, name)
-        if found.incarnation is None:
+        identity = self.identities.of(kind, name)
+        if identity.incarnation is None:
             raise LookupError(f"{kind} {name} has no table")
-        return found.type_id, found.incarnation
+        return identity.type_id, identity.incarnation
 
     def key_order(self, node: NodeType) -> tuple[str, ...]:
         """Return key columns in the order composite ids use: by stable property id."""
@@ -54,11 +54,11 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
     ) -> AcceptedSchema:
         """Return the schema with another catalog, told where it differs and what continues what."""
         identities = allocate(catalog, self.identities, differ, origins)
-        found = AcceptedSchema(domain=self.domain, catalog=catalog, identities=identities)
+        schema = AcceptedSchema(domain=self.domain, catalog=catalog, identities=identities)
         if self.identity_problem is None:
             # Numbers that are not taken over come from the counter: nothing is there to be found.
-            found.__dict__["identity_problem"] = None
-        return found
+            schema.__dict__["identity_problem"] = None
+        return schema
 
     @cached_property
     def identity_problem(self) -> str | None:
@@ -66,13 +66,13 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
         identities = self.identities
         if identities.types.keys() != set(declared_types(self.catalog)):
             return "accepted identities and accepted catalog list different types"
-        for (kind, name), found in identities.types.items():
-            if found.properties.keys() != self.catalog.types(kind)[name].properties.keys():
+        for (kind, name), identity in identities.types.items():
+            if identity.properties.keys() != self.catalog.types(kind)[name].properties.keys():
                 return (
                     "accepted identities and accepted catalog list different properties of "
                     f"{kind}:{name}"
                 )
-            if (found.incarnation is None) != (kind is TypeKind.INTERFACE):
+            if (identity.incarnation is None) != (kind is TypeKind.INTERFACE):
                 return f"{kind}:{name} has no table incarnation of its own"
         spent = identities.spent()
         if len(set(spent)) != len(spent):
@@ -84,7 +84,7 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def ir(self) -> bytes:
         """The durable form, stable to the byte: shape plus every identity, as JSON."""
-        found = {
+        members = {
             "ir_version": [json.dumps(IR_VERSION)],
             "domain": [json.dumps(self.domain, ensure_ascii=False)],
             "next_identity_id": [json.dumps(self.identities.next_identity_id)],
@@ -92,7 +92,7 @@ class AcceptedSchema(Struct, frozen=True, kw_only=True, dict=True):
             "identities": list_of([item.lines for item in self.identities.by_number()], depth=1),
             "shape": shape_lines(self.catalog),
         }
-        return "".join([*object_of(found, depth=0), "\n"]).encode()
+        return "".join([*object_of(members, depth=0), "\n"]).encode()
 
     def ir_text(self) -> str:
         """Return the durable form as text."""
@@ -116,10 +116,10 @@ def accept_initial(catalog: Catalog, *, domain: str) -> AcceptedSchema:
     )
 
 
-def identities_from_json(found: Json) -> Identities:
+def identities_from_json(fields: Json) -> Identities:
     """Rebuild identities from the durable form written by `AcceptedSchema.ir`."""
     types: dict[TypeName, TypeIdentity] = {}
-    entries = found["identities"]
+    entries = fields["identities"]
     if not isinstance(entries, list):
         raise ValueError("identities must be a list")
     for entry in entries:
@@ -131,7 +131,7 @@ def identities_from_json(found: Json) -> Identities:
             incarnation=None if incarnation is None else int(incarnation),
             properties={prop: int(number) for prop, number in entry["properties"].items()},
         )
-    next_id = found["next_identity_id"]
+    next_id = fields["next_identity_id"]
     if not isinstance(next_id, int):
         raise ValueError("next_identity_id must be an integer")
     return Identities(next_identity_id=next_id, types=types)

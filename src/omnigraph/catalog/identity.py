@@ -64,13 +64,13 @@ class Identities(Struct, frozen=True, kw_only=True):
 
     def spent(self) -> list[int]:
         """Return every number that is in use."""
-        found: list[int] = []
+        numbers: list[int] = []
         for item in self.types.values():
-            found.append(item.type_id)
-            found.extend(item.properties.values())
+            numbers.append(item.type_id)
+            numbers.extend(item.properties.values())
             if item.incarnation is not None:
-                found.append(item.incarnation)
-        return found
+                numbers.append(item.incarnation)
+        return numbers
 
 
 class Differences(Struct, frozen=True, kw_only=True):
@@ -135,13 +135,13 @@ def allocate(
 
     properties: dict[int, dict[str, int]] = {}
     for number, (kind, name) in changed:
-        found = properties[number] = {}
+        numbers = properties[number] = {}
         for prop in catalog.types(kind)[name].properties:
             origin = origins.properties.get((kind, name, prop))
             if origin is not None:
-                found[prop] = continued[number].properties[origin]
+                numbers[prop] = continued[number].properties[origin]
             else:
-                found[prop] = counter
+                numbers[prop] = counter
                 counter += 1
 
     types = dict(accepted.types)

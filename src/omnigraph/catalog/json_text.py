@@ -32,10 +32,10 @@ def list_of(items: Iterable[str], *, depth: int) -> Parts:
 
 def object_of(members: Mapping[str, Parts], *, depth: int) -> Parts:
     """Return the object of values by name, each written one level deeper. It has a member."""
-    found: Parts = []
+    pieces: Parts = []
     for name, parts in members.items():
-        found += ["," if found else "{", _line(depth + 1), json.dumps(name), ": ", *parts]
-    return [*found, _line(depth), "}"]
+        pieces += ["," if pieces else "{", _line(depth + 1), json.dumps(name), ": ", *parts]
+    return [*pieces, _line(depth), "}"]
 
 
 def _line(depth: int) -> str:

@@ -233,11 +233,11 @@ class Catalog(Struct, frozen=True, kw_only=True):
 
     def entity_named(self, name: str) -> Entity:
         """Return the node or edge type of a name. Raises `NotFoundError`."""
-        found = self.find_entity(name)
-        if found is None:
+        entity = self.find_entity(name)
+        if entity is None:
             hint = names_hint(name, [item.name for item in self.entities()])
             raise NotFoundError(f"unknown type '{name}'", hint=hint)
-        return found
+        return entity
 
     def entity_of_table(self, table_key: str) -> Entity:
         """Return the type of a table that belongs to this schema."""

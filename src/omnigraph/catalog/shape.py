@@ -67,9 +67,9 @@ def _written(item: DeclaredType) -> TypeTexts:
     """Write the shape of a type. This is done once: it never changes, and schemas share it."""
     shape = _type_shape(item)
     compact = json.dumps(shape, separators=(",", ":"), ensure_ascii=False)
-    found = TypeTexts(compact=compact, lines=lines_of(shape, depth=3))
-    item.__dict__[_KEPT] = found
-    return found
+    texts = TypeTexts(compact=compact, lines=lines_of(shape, depth=3))
+    item.__dict__[_KEPT] = texts
+    return texts
 
 
 def _type_shape(item: DeclaredType) -> Json:
@@ -95,14 +95,14 @@ def literal_json(value: LiteralValue) -> object:
 
 def type_json(value: PropertyType) -> Json:
     """Return a property type as JSON."""
-    found: Json = {"scalar": str(value.scalar), "nullable": value.nullable}
+    body: Json = {"scalar": str(value.scalar), "nullable": value.nullable}
     if value.is_list:
-        found["list"] = True
+        body["list"] = True
     if value.enum_values:
-        found["enum"] = list(value.enum_values)
+        body["enum"] = list(value.enum_values)
     if value.vector_dim:
-        found["dim"] = value.vector_dim
-    return found
+        body["dim"] = value.vector_dim
+    return body
 
 
 def annotations_json(annotations: Iterable[Annotation]) -> list[Json]:
@@ -115,37 +115,39 @@ def annotations_json(annotations: Iterable[Annotation]) -> list[Json]:
 
 
 def _property(item: Property) -> Json:
-    found: Json = {"name": item.name, "type": type_json(item.type)}
+    body: Json = {"name": item.name, "type": type_json(item.type)}
     if item.annotations:
-        found["annotations"] = annotations_json(item.annotations)
+        body["annotations"] = annotations_json(item.annotations)
     if item.embedding is not None:
-        found["embed"] = {"source": item.embedding.source, "model": item.embedding.model}
+        body["embed"] = {"source": item.embedding.source, "model": item.embedding.model}
     if item.has_default:
-        found["default"] = literal_json(item.default)
-    found["declared_directly"] = item.declared_directly
+        body["default"] = literal_json(item.default)
+    body["declared_directly"] = item.declared_directly
     if item.satisfies:
-        found["satisfies"] = list(item.satisfies)
-    return found
+        body["satisfies"] = list(item.satisfies)
+    return body
 
 
 def _constraints(item: Entity) -> list[Json]:
-    found: list[Json] = []
+    constraints: list[Json] = []
     if isinstance(item, NodeType) and item.key:
-        found.append({"key": list(item.key)})
-    found.extend({"unique": list(c.columns)} for c in item.uniques)
-    found.extend({"index": list(c.columns)} for c in item.indexes)
-    found.extend(
+        constraints.append({"key": list(item.key)})
+    constraints.extend({"unique": list(c.columns)} for c in item.uniques)
+    constraints.extend({"index": list(c.columns)} for c in item.indexes)
+    constraints.extend(
         {"range": {"property": c.property, "low": c.low, "high": c.high}} for c in item.ranges
     )
-    found.extend({"check": {"property": c.property, "pattern": c.pattern}} for c in item.checks)
-    return found
+    constraints.extend(
+        {"check": {"property": c.property, "pattern": c.pattern}} for c in item.checks
+    )
+    return constraints
 
 
 def _interface(item: InterfaceType) -> Json:
     properties: list[Json] = []
-    for name, found in item.properties.items():
+    for name, declared in item.properties.items():
         flags = item.flags.get(name)
-        properties.append(_property(found) | ({"constraints": list(flags)} if flags else {}))
+        properties.append(_property(declared) | ({"constraints": list(flags)} if flags else {}))
     return {"name": item.name, "properties": properties}
 
 

@@ -43,10 +43,10 @@ def parse_datetime(text: str) -> datetime.datetime:
     if _DATE.match(text):
         day = datetime.date.fromisoformat(text)
         return datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.UTC)
-    found = _INSTANT.match(text)
-    if found is None:
+    match = _INSTANT.match(text)
+    if match is None:
         raise ValueError(f"{text!r} is not of the form {DATETIME_FORM}")
-    day_text, time_text, seconds, fraction, zone = found.groups()
+    day_text, time_text, seconds, fraction, zone = match.groups()
     moment = datetime.datetime.fromisoformat(f"{day_text}T{time_text}{seconds or ''}")
     moment = moment.replace(microsecond=int((fraction or "0")[:3].ljust(3, "0")) * 1000)
     if zone is None or zone in "Zz":

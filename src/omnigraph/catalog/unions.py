@@ -36,9 +36,9 @@ def united(edges: Sequence[EdgeType]) -> EdgeType:
         return first
     properties: dict[str, Property] = {}
     for name in first.properties:
-        found = [edge.properties.get(name) for edge in edges]
-        kind = _common_type([item.type for item in found if item is not None])
-        if None not in found and kind is not None:
+        variants = [edge.properties.get(name) for edge in edges]
+        kind = _common_type([item.type for item in variants if item is not None])
+        if None not in variants and kind is not None:
             properties[name] = Property(name=name, type=kind)
     return EdgeUnion(
         name="|".join(edge.name for edge in edges),

@@ -20,7 +20,7 @@ def convert(value: object, wanted: PropertyType) -> LiteralValue:
     """Convert one value to a type. Raises `ValueError` with the reason."""
     if wanted.is_list:
         items = _sequence(value, wanted)
-        plain = _plain(items, wanted.scalar)
+        plain = _unconverted_items(items, wanted.scalar)
         if plain is not None:
             return plain
         return tuple(_item(item, index, wanted.element) for index, item in enumerate(items))
@@ -48,7 +48,7 @@ def convert(value: object, wanted: PropertyType) -> LiteralValue:
     raise ValueError(f"expected {wanted}, got {_kind(value)}")
 
 
-def _plain(items: list[Any], scalar: Scalar) -> LiteralValue:
+def _unconverted_items(items: list[Any], scalar: Scalar) -> LiteralValue:
     """Return items that are values of a type as they are, else None; one by one takes longer."""
     kinds = set(map(type, items))
     fit = False

@@ -62,12 +62,12 @@ def stat(
     one_state(at=at_state, snapshot=snapshot)
     snapshot = at_state or snapshot
     with open_graph(place_given.resolve(), mode="ro") as graph:
-        found = graph.blobs.stat(entity, type_name, entity_id, prop, branch=branch, commit=snapshot)
+        info = graph.blobs.stat(entity, type_name, entity_id, prop, branch=branch, commit=snapshot)
     if as_json:
-        print_json(found.to_json())
+        print_json(info.to_json())
         return
-    lines = {"kind": found.kind, "size": found.size, "etag": found.etag, "uri": found.uri}
-    for name, value in {**lines, "snapshot": found.resolved_snapshot}.items():
+    lines = {"kind": info.kind, "size": info.size, "etag": info.etag, "uri": info.uri}
+    for name, value in {**lines, "snapshot": info.resolved_snapshot}.items():
         if value is not None:
             click.echo(f"{name}: {value}")
 
@@ -97,11 +97,11 @@ def get(
     snapshot = at_state or snapshot
     with open_graph(place_given.resolve(), mode="ro") as graph:
         selector = (entity, type_name, entity_id, prop)
-        found = graph.blobs.stat(*selector, branch=branch, commit=snapshot)
+        info = graph.blobs.stat(*selector, branch=branch, commit=snapshot)
         # The stat's commit, so that both calls see the same value.
-        source = graph.blobs.open(*selector, commit=found.resolved_snapshot)
+        source = graph.blobs.open(*selector, commit=info.resolved_snapshot)
         with source:
-            start, end = blob_range(found.size or 0, offset=offset, length=length)
+            start, end = blob_range(info.size or 0, offset=offset, length=length)
             source.seek(start)
             first = source.read(min(_CHUNK_BYTES, end - start))
             # Whatever could fail has been tried: from here on a file may be replaced.

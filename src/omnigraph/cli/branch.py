@@ -112,14 +112,14 @@ def _resolution(resolve: str | None) -> str | dict[str, object] | None:
     if resolve is None or resolve in ("ours", "theirs"):
         return resolve
     try:
-        found = json.loads(read_text(resolve))
+        content = json.loads(read_text(resolve))
     except ValueError as error:
         raise BadRequestError(f"{resolve} is not valid JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise BadRequestError(f"{resolve} must hold a JSON object")
-    decisions = found.get("merge_conflicts")
+    decisions = content.get("merge_conflicts")
     if not isinstance(decisions, list):
-        return found
+        return content
     # A preview saved with --json and edited: `use` says what becomes of each conflict.
     rules: dict[str, object] = {}
     for item in decisions:
@@ -281,11 +281,11 @@ def create_tag(
     one_state(at=at_state, commit=commit_id)
     place = place_given.resolve()
     with open_graph(place, actor=actor) as graph:
-        found = graph.tags.create(name, branch=branch, commit=at_state or commit_id)
+        new_tag = graph.tags.create(name, branch=branch, commit=at_state or commit_id)
     if as_json:
-        print_json(found.to_json())
+        print_json(new_tag.to_json())
     else:
-        click.echo(f"tagged {found.branch.name} at version {found.version} as {name}")
+        click.echo(f"tagged {new_tag.branch.name} at version {new_tag.version} as {name}")
 
 
 @tag.command("list")
@@ -295,13 +295,13 @@ def list_tags(place_given: GivenPlace, as_json: bool) -> None:
     """List tags."""
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.tags.list()
+        tags = graph.tags.list()
     if as_json:
-        print_json({"tags": [item.to_json() for item in found]})
+        print_json({"tags": [item.to_json() for item in tags]})
         return
-    for item in found:
+    for item in tags:
         click.echo(f"{item.name}  {item.branch.name} v{item.version}")
-    if not found:
+    if not tags:
         click.echo("(no tags)")
 
 

@@ -70,17 +70,17 @@ def diff(
     """
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.diff(before, after, kinds=kinds, types=types, ops=ops)
+        differences = graph.diff(before, after, kinds=kinds, types=types, ops=ops)
         catalog = graph.catalog
     if as_json:
-        print_json({"counts": found.counts()} if stat else found.to_json())
+        print_json({"counts": differences.counts()} if stat else differences.to_json())
         return
     if stat:
-        for name, counts in found.counts().items():
+        for name, counts in differences.counts().items():
             click.echo(f"{name}: +{counts['insert']} ~{counts['update']} -{counts['delete']}")
     else:
-        show_changes(found, catalog)
-    if not len(found):
+        show_changes(differences, catalog)
+    if not len(differences):
         click.echo("(no differences)")
 
 
@@ -208,10 +208,10 @@ def baseline(
     """Write a whole snapshot, and the cursor that follows it: for polls with the same filters."""
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.feed.baseline(out, branch=branch, kinds=kinds, types=types, ops=ops)
+        snapshot = graph.feed.baseline(out, branch=branch, kinds=kinds, types=types, ops=ops)
     if as_json:
-        print_json(found.to_json())
+        print_json(snapshot.to_json())
         return
-    click.echo(f"{out}: {counted(found.entities, 'entity', 'entities')}")
-    click.echo(f"snapshot_commit_id: {found.snapshot_commit_id}")
-    click.echo(f"resume_cursor: {found.resume_cursor}")
+    click.echo(f"{out}: {counted(snapshot.entities, 'entity', 'entities')}")
+    click.echo(f"snapshot_commit_id: {snapshot.snapshot_commit_id}")
+    click.echo(f"resume_cursor: {snapshot.resume_cursor}")

@@ -143,16 +143,16 @@ def _short(digest: str) -> str:
 
 
 def _change_lines(body: dict[str, Any]) -> list[str]:
-    found = []
+    lines = []
     for change in body["changes"]:
         reason = f" ({change['reason']})" if "reason" in change else ""
         mark = " blocked" if change["disposition"] == "blocked" else ""
-        found.append(f"{change['operation']:<6} {change['resource']}{mark}{reason}")
+        lines.append(f"{change['operation']:<6} {change['resource']}{mark}{reason}")
         for step in change.get("migration", {}).get("steps", ()):
             name = step.get("property_name")
             what = step.get("type_name", "") + (f".{name}" if name else "")
-            found.append(f"         {step['kind']} {what}".rstrip())
-    return found or ["no changes"]
+            lines.append(f"         {step['kind']} {what}".rstrip())
+    return lines or ["no changes"]
 
 
 def _applied_lines(body: dict[str, Any]) -> list[str]:
@@ -166,8 +166,8 @@ def _applied_lines(body: dict[str, Any]) -> list[str]:
 def _status_lines(body: dict[str, Any]) -> list[str]:
     seen = body["observations"]
     lock = f", locked by {seen['lock_operation']} ({seen['lock_id']})" if seen["locked"] else ""
-    found = [f"revision {seen['state_revision']}{lock}"]
+    lines = [f"revision {seen['state_revision']}{lock}"]
     for address, item in body["resource_statuses"].items():
         message = f": {item['message']}" if "message" in item else ""
-        found.append(f"{item['status']:<8} {address}{message}")
-    return found
+        lines.append(f"{item['status']:<8} {address}{message}")
+    return lines

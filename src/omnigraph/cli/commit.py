@@ -74,7 +74,7 @@ def list_commits(
         _draw(place, limit)
         return
     with open_graph(place, mode="ro") as graph:
-        found = graph.commits.list(
+        commits = graph.commits.list(
             branch,
             actor=actor,
             since=_time(since, "--since"),
@@ -82,11 +82,11 @@ def list_commits(
             limit=limit,
         )
     if as_json:
-        print_json({"commits": [item.to_json() for item in found]})
+        print_json({"commits": [item.to_json() for item in commits]})
         return
-    for item in found:
+    for item in commits:
         click.echo(commit_line(item))
-    if not found:
+    if not commits:
         click.echo("(no commits)")
 
 
@@ -165,10 +165,10 @@ def blame(
     """Show which commit last changed an entity."""
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.commits.last_change(type_name, entity_id, branch)
-    if found is None:
+        last_commit = graph.commits.last_change(type_name, entity_id, branch)
+    if last_commit is None:
         raise NotFoundError(f"{type_name} '{entity_id}' never existed on branch '{branch}'")
-    print_json(found.to_json()) if as_json else click.echo(commit_line(found))
+    print_json(last_commit.to_json()) if as_json else click.echo(commit_line(last_commit))
 
 
 def _apply_command(name: str, text: str) -> None:
@@ -215,17 +215,17 @@ def show(commit_id: str, place_given: GivenPlace, as_json: bool) -> None:
     """Show one commit."""
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.commits.get(commit_id)
+        graph_commit = graph.commits.get(commit_id)
         after = graph.snapshot(commit=commit_id)
-        parent = found.parent_commit_id
+        parent = graph_commit.parent_commit_id
         before = {} if parent is None else graph.snapshot(commit=parent).tables
     if as_json:
-        print_json(found.to_json())
+        print_json(graph_commit.to_json())
         return
-    for name, value in found.to_json().items():
+    for name, value in graph_commit.to_json().items():
         if value is not None and (not name.startswith("graph_") or name == "graph_commit_id"):
             click.echo(printable(f"{name}: {value}"))
-    click.echo(f"time: {found.created_at.isoformat()}")
+    click.echo(f"time: {graph_commit.created_at.isoformat()}")
     for key, pin in after.tables.items():
         old = before.get(key)
         if old is None or old.version != pin.version:

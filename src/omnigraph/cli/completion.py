@@ -43,10 +43,10 @@ def script(shell: str) -> str:
 
     from omnigraph.cli.main import cli
 
-    found = get_completion_class(shell)
-    if found is None:
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
         raise InternalError(f"click has no completion for {shell}")
-    return found(cli, {}, "omnigraph", VARIABLE).source().strip()
+    return completion_class(cli, {}, "omnigraph", VARIABLE).source().strip()
 
 
 def script_path(shell: str, env: Mapping[str, str]) -> str:

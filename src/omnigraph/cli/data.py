@@ -120,8 +120,8 @@ def mutate(
     echo_target("mutate", place, quiet=quiet)
     if stored:
         with open_served(place, actor=actor) as served:
-            found = served.call(str(name), values, expect_mutation=True, **options)
-            result = cast("MutationResult", found)
+            answer = served.call(str(name), values, expect_mutation=True, **options)
+            result = cast("MutationResult", answer)
     else:
         with from_file(query_path), open_graph(place, actor=actor) as graph:
             source = text if text is not None else read_text(str(query_path))
@@ -169,16 +169,16 @@ def snapshot(
     one_state(at=at_state, version=at_version, commit=at_commit)
     place = place_given.resolve()
     with open_graph(place, mode="ro") as graph:
-        found = graph.snapshot(branch, commit=at_state or at_commit, version=at_version)
+        state = graph.snapshot(branch, commit=at_state or at_commit, version=at_version)
     if as_json:
-        print_json(found.to_json())
+        print_json(state.to_json())
         return
-    click.echo(f"branch {found.branch}")
-    click.echo(f"manifest_version {found.version}")
-    click.echo(f"internal_schema_version {found.internal_schema_version}")
-    click.echo(f"commit {found.commit.graph_commit_id}")
-    width = max((len(key) for key in found.tables), default=0)
-    for key, pin in found.tables.items():
+    click.echo(f"branch {state.branch}")
+    click.echo(f"manifest_version {state.version}")
+    click.echo(f"internal_schema_version {state.internal_schema_version}")
+    click.echo(f"commit {state.commit.graph_commit_id}")
+    width = max((len(key) for key in state.tables), default=0)
+    for key, pin in state.tables.items():
         click.echo(f"  {key:<{width}}  {pin.row_count:>10} rows  version {pin.version}")
 
 
@@ -254,11 +254,11 @@ def export(
             rows = counted(written, *words) if isinstance(written, int) else words[1]
             click.echo(f"wrote {rows} to {out}", err=True)
             return
-        found = graph.export(types=wanted, **state)
-        if isinstance(found, int):
+        envelopes = graph.export(types=wanted, **state)
+        if isinstance(envelopes, int):
             return
         encoder = msgspec.json.Encoder()
         stream = sys.stdout.buffer
-        for envelope in found:
+        for envelope in envelopes:
             stream.write(encoder.encode(envelope) + b"\n")
         stream.flush()

@@ -35,15 +35,15 @@ def doctor(place_given: GivenPlace, branch: str, as_json: bool) -> int:
     installation is checked.
     """
     place = _place(place_given)
-    found = list(checks.environment(os.environ))
+    findings = list(checks.environment(os.environ))
     if place is not None:
-        found += _graph(place, branch)
-    problems = [item for item in found if item.level is Level.ATTENTION]
+        findings += _graph(place, branch)
+    problems = [item for item in findings if item.level is Level.ATTENTION]
     if as_json:
-        listed = [asdict(item) for item in found]
+        listed = [asdict(item) for item in findings]
         print_json({"uri": place, "healthy": not problems, "findings": listed})
     else:
-        _show(found, place)
+        _show(findings, place)
     return FAILURE if problems else OK
 
 
@@ -79,18 +79,18 @@ def _graph(place: str, branch: str) -> Iterator[Finding]:
         )
 
 
-def _show(found: list[Finding], place: str | None) -> None:
+def _show(findings: list[Finding], place: str | None) -> None:
     marks = {Level.OK: "  ", Level.NOTE: "- ", Level.ATTENTION: "! "}
-    width = max(len(item.name) for item in found)
+    width = max(len(item.name) for item in findings)
     area = None
-    for item in found:
+    for item in findings:
         if item.area != area:
             area = item.area
             click.echo(area)
         click.echo(f"{marks[item.level]}{item.name:<{width}}  {item.message}")
         if item.action is not None:
             click.echo(f"  {'':<{width}}  -> {item.action}")
-    problems = sum(1 for item in found if item.level is Level.ATTENTION)
+    problems = sum(1 for item in findings if item.level is Level.ATTENTION)
     about = "the installation" if place is None else place
     if problems:
         things = counted(problems, "thing needs", "things need")

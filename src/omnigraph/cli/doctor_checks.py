@@ -87,10 +87,10 @@ def installed(package: str) -> str | None:
 
 
 def _extra(extra: str, packages: tuple[str, ...]) -> Finding:
-    found = {package: installed(package) for package in packages}
-    missing = [package for package, version in found.items() if version is None]
+    versions = {package: installed(package) for package in packages}
+    missing = [package for package, version in versions.items() if version is None]
     if not missing:
-        listed = ", ".join(f"{package} {version}" for package, version in found.items())
+        listed = ", ".join(f"{package} {version}" for package, version in versions.items())
         return Finding(area="extras", name=extra, message=listed)
     return Finding(
         area="extras",
@@ -175,11 +175,11 @@ def file_system(path: str, mounts: str = "/proc/self/mounts") -> str | None:
     """Return the kind of file system a folder is on; None where that cannot be told."""
     try:
         with open(mounts, encoding="utf-8", errors="replace") as handle:
-            found = [line.split()[1:3] for line in handle if line.count(" ") > 2]
+            mount_points = [line.split()[1:3] for line in handle if line.count(" ") > 2]
     except OSError:
         return None
     path = os.path.join(os.path.realpath(path), "")
-    below = [(len(at), kind) for at, kind in found if path.startswith(os.path.join(at, ""))]
+    below = [(len(at), kind) for at, kind in mount_points if path.startswith(os.path.join(at, ""))]
     return max(below)[1] if below else None
 
 

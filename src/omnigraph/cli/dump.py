@@ -75,8 +75,8 @@ def restore(archive: str, uri: str, as_json: bool) -> None:
     with og.restore(archive, uri, progress=counter) as graph:
         counter.end()
         branches = graph.branches.list()
-        found = {"uri": graph.uri, "archive": os.fspath(archive), "branches": branches}
+        body = {"uri": graph.uri, "archive": os.fspath(archive), "branches": branches}
     if as_json:
-        print_json(found)
+        print_json(body)
         return
-    click.echo(f"restored {found['uri']}: {', '.join(branches)}")
+    click.echo(f"restored {body['uri']}: {', '.join(branches)}")

@@ -68,11 +68,11 @@ def from_file(path: str | None) -> Iterator[None]:
             name = display_name(path)
             error.message = error.message.replace(f"{UNNAMED}:", f"{name}:")
             error.args = (error.message,)
-            error.diagnostics = tuple(_named(item, name) for item in error.diagnostics)
+            error.diagnostics = tuple(_diagnostic_in_file(item, name) for item in error.diagnostics)
         raise
 
 
-def _named(item: DiagnosticLike, name: str) -> DiagnosticLike:
+def _diagnostic_in_file(item: DiagnosticLike, name: str) -> DiagnosticLike:
     """Return what a compiler found with the name of its file; what a server found stays."""
     from msgspec.structs import replace
 

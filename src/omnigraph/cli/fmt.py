@@ -71,7 +71,7 @@ def _formatted(paths: tuple[str, ...], stdin_name: str | None) -> list[_File]:
     """Format all files in memory. Raises `CompileError` with every syntax error of all of them."""
     from omnigraph.lang.formatting import format_text
 
-    found: list[_File] = []
+    files: list[_File] = []
     problems: list[DiagnosticLike] = []
     for path in _expanded(paths):
         before = read_text(path)
@@ -81,32 +81,32 @@ def _formatted(paths: tuple[str, ...], stdin_name: str | None) -> list[_File]:
         except CompileError as error:
             problems += error.diagnostics
             continue
-        found.append(_File(path=path, before=before, after=after))
+        files.append(_File(path=path, before=before, after=after))
     if problems:
         raise CompileError(problems)
-    return found
+    return files
 
 
 def _expanded(paths: tuple[str, ...]) -> list[str]:
     """Replace folders by the files in them; each file is there once."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for path in paths:
         if path != STDIN and os.path.isdir(path):
             inside = _files_of(path)
             if not inside:
                 raise BadRequestError(f"{path} holds no .pg or .gq file")
-            found.update(dict.fromkeys(inside))
+            files.update(dict.fromkeys(inside))
         else:
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)
 
 
 def _files_of(folder: str) -> list[str]:
-    found: list[str] = []
+    files: list[str] = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [os.path.join(place, name) for name in sorted(names) if _suffix(name)]
-    return found
+        files += [os.path.join(place, name) for name in sorted(names) if _suffix(name)]
+    return files
 
 
 def _suffix(name: str) -> str | None:

@@ -53,17 +53,17 @@ class Helper:
         """Connect to the helper. Raises `OSError` where none listens, or one of another user."""
         if not self.can_be_named or not _is_private(self.folder):
             raise FileNotFoundError(self.path)
-        found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            found.settimeout(CONNECT_S)
-            found.connect(self.path)
-            if peer(found)[1] != os.getuid():
+            connection.settimeout(CONNECT_S)
+            connection.connect(self.path)
+            if peer(connection)[1] != os.getuid():
                 raise PermissionError(self.path)
-            found.settimeout(None)
+            connection.settimeout(None)
         except OSError:
-            found.close()
+            connection.close()
             raise
-        return found
+        return connection
 
     def open(self) -> RemoteGraph | None:
         """Return the graph the helper has open; None where there is no helper to be used."""
@@ -118,11 +118,11 @@ def _folder(env: Mapping[str, str]) -> str:
 def _is_private(folder: str) -> bool:
     """Whether a folder is this user's, and no other user can enter it."""
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except OSError:
         return False
-    is_folder = stat.S_ISDIR(found.st_mode)
-    return is_folder and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return is_folder and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _fingerprint(place: str, env: Mapping[str, str]) -> str:

@@ -212,11 +212,11 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
 
 def _sources(data: Sequence[str], mapping: str | None) -> Sources:
     """Return what to load: one path, or several, with types or without."""
-    found: list[Any] = []
+    sources: list[Any] = []
     if mapping is not None:
         from omnigraph.intake.mapping import read_mapping
 
-        found += read_mapping(mapping)
+        sources += read_mapping(mapping)
     if not data and mapping is None:
         raise click.UsageError("Missing option '--data' or '--mapping'.")
     for item in data:
@@ -232,15 +232,15 @@ def _sources(data: Sequence[str], mapping: str | None) -> Sources:
                     "to a CSV or Parquet file"
                 )
             # A shell replaces `~` only where a word begins.
-            found.append(Rows(type=name, data=os.path.expanduser(path)))
+            sources.append(Rows(type=name, data=os.path.expanduser(path)))
         else:
             path = item
-            found.append(item)
+            sources.append(item)
         if path.startswith(("http://", "https://")):
             raise BadRequestError(
                 f"{path} is not a file or an object", hint="download it first, and name the file"
             )
-    return found[0] if len(found) == 1 and isinstance(found[0], str) else found
+    return sources[0] if len(sources) == 1 and isinstance(sources[0], str) else sources
 
 
 def _one_file(path: str) -> bool:

@@ -149,12 +149,12 @@ def repair(
 def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([smhdw]?)", text.strip())
+    if match is None:
         raise BadRequestError(
             f"{text!r} is not a length of time", hint="a number with s, m, h, d or w, like 12h"
         )
-    return float(int(found.group(1)) * _UNITS[found.group(2)])
+    return float(int(match.group(1)) * _UNITS[match.group(2)])
 
 
 @click.command()

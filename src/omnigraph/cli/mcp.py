@@ -115,13 +115,13 @@ def _served(
     if cluster is None:
         if graph is not None:
             raise click.UsageError("--graph needs --cluster")
-        found: dict[str, StoredQuery] = {}
+        stored: dict[str, StoredQuery] = {}
         for path in queries:
             for query in stored_queries(read_text(path), name=path):
-                if query.name in found:
+                if query.name in stored:
                     raise BadRequestError(f"{path}: there are two queries '{query.name}'")
-                found[query.name] = query
-        return given.resolve(), None, found, embedder_from(os.environ)
+                stored[query.name] = query
+        return given.resolve(), None, stored, embedder_from(os.environ)
     if any(given) or queries:
         raise click.UsageError("--cluster names the graph and its queries already")
     served = cluster_graph(load_operator(os.environ).cluster_place(cluster), graph)

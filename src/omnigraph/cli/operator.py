@@ -79,9 +79,9 @@ class Operator(Struct, frozen=True, kw_only=True):
         """
         for name in self._servers_of(url):
             variable = f"OMNIGRAPH_TOKEN_{name.replace('-', '_').upper()}"
-            found = self.env.get(variable) or self.stored_tokens().get(name)
-            if found:
-                return found
+            token = self.env.get(variable) or self.stored_tokens().get(name)
+            if token:
+                return token
         return self.env.get(_FALLBACK) or None
 
     def login_hint(self, url: str) -> str:
@@ -105,7 +105,7 @@ class Operator(Struct, frozen=True, kw_only=True):
     def _credentials(self) -> ConfigParser:
         import configparser
 
-        found = configparser.ConfigParser(interpolation=None, default_section="\0")
+        credentials = configparser.ConfigParser(interpolation=None, default_section="\0")
         path = self.credentials_path
         try:
             mode = os.stat(path).st_mode
@@ -114,7 +114,7 @@ class Operator(Struct, frozen=True, kw_only=True):
                     f"{path} can be read by others", hint=f"run: chmod 600 {path}"
                 )
             with open(path, encoding="utf-8") as handle:
-                found.read_file(handle)
+                credentials.read_file(handle)
         except FileNotFoundError:
             pass
         except (PermissionError, NotADirectoryError) as error:
@@ -123,16 +123,16 @@ class Operator(Struct, frozen=True, kw_only=True):
         except (OSError, configparser.Error, UnicodeDecodeError) as error:
             # The text holds tokens: no part of it goes into a message.
             raise BadRequestError(f"cannot read {path}: {type(error).__name__}") from None
-        return found
+        return credentials
 
     def store_token(self, name: str, token: str | None) -> None:
         """Keep a server's token, or forget it for None. The file is replaced as a whole."""
         if not _NAME.fullmatch(name):
             raise BadRequestError(f"{name!r} cannot be the name of a server")
-        found = self._credentials()
-        found.remove_section(name)
+        credentials = self._credentials()
+        credentials.remove_section(name)
         if token is not None:
-            found[name] = {"token": token}
+            credentials[name] = {"token": token}
         elif not os.path.exists(self.credentials_path):
             return
         temporary = f"{self.credentials_path}.{os.getpid()}"
@@ -140,7 +140,7 @@ class Operator(Struct, frozen=True, kw_only=True):
             os.makedirs(self.home, mode=0o700, exist_ok=True)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-                found.write(handle)
+                credentials.write(handle)
             os.replace(temporary, self.credentials_path)
         except OSError as error:
             raise StorageError(f"cannot write {self.credentials_path}: {error.strerror}") from error
@@ -190,12 +190,12 @@ def _parse(text: str, home: str, env: Mapping[str, str], path: str) -> Operator:
     from omnigraph.yaml_text import YamlError, parse_yaml
 
     try:
-        found = parse_yaml(text) or {}
+        config = parse_yaml(text) or {}
     except YamlError as error:
         raise BadRequestError(f"{path}: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise BadRequestError(f"{path} must hold an object")
-    tables = {name: _table(found, name, path) for name in _SECTIONS}
+    tables = {name: _table(config, name, path) for name in _SECTIONS}
     defaults = tables["defaults"]
     if "server" in defaults and "store" in defaults:
         raise BadRequestError(f"{path}: defaults name a server or a store, not both")
@@ -211,12 +211,12 @@ def _parse(text: str, home: str, env: Mapping[str, str], path: str) -> Operator:
         defaults=defaults,
         profiles={name: _table(tables["profiles"], name, path) for name in tables["profiles"]},
         aliases={name: _table(tables["aliases"], name, path) for name in tables["aliases"]},
-        warnings=tuple(f"{path}: unknown key '{key}'" for key in found if key not in _SECTIONS),
+        warnings=tuple(f"{path}: unknown key '{key}'" for key in config if key not in _SECTIONS),
     )
 
 
-def _table(found: Table, name: str, path: str) -> Table:
-    value = found.get(name) or {}
+def _table(parent: Table, name: str, path: str) -> Table:
+    value = parent.get(name) or {}
     if not isinstance(value, dict):
         raise BadRequestError(f"{path}: {name} must be an object")
     return value

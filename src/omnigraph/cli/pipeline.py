@@ -61,10 +61,10 @@ def run(
     if (engine or declared.engine) == "local" and master is not None:
         raise click.UsageError("--master needs --engine spark")
 
-    def show(found: PipelineReport) -> None:
+    def show(run_report: PipelineReport) -> None:
         for name in report:
-            _write_report(name, found)
-        _show(found, as_json=as_json)
+            _write_report(name, run_report)
+        _show(run_report, as_json=as_json)
 
     with open_stored(_place(declared, store), actor=actor) as graph:
         run_pipeline(
@@ -143,13 +143,13 @@ def _place(declared: Pipeline, store: str | None) -> str:
     return resolve_uri(None, store, None)
 
 
-def _show(found: PipelineReport, *, as_json: bool) -> None:
+def _show(report: PipelineReport, *, as_json: bool) -> None:
     from omnigraph.pipeline import text
 
     if as_json:
-        print_json(found.to_json())
+        print_json(report.to_json())
     else:
-        click.echo(text(found))
+        click.echo(text(report))
 
 
 def _check_report(name: str) -> None:
@@ -162,10 +162,12 @@ def _check_report(name: str) -> None:
         raise BadRequestError(f"cannot write {name}: {error.strerror or error}") from error
 
 
-def _write_report(name: str, found: PipelineReport) -> None:
+def _write_report(name: str, report: PipelineReport) -> None:
     from omnigraph.pipeline import page
 
-    shown = page(found) if name.lower().endswith(".html") else json.dumps(found.to_json(), indent=2)
+    shown = (
+        page(report) if name.lower().endswith(".html") else json.dumps(report.to_json(), indent=2)
+    )
     try:
         with open(name, "w", encoding="utf-8") as out:
             out.write(shown)

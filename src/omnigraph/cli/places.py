@@ -41,9 +41,9 @@ def note_scope(ctx: click.Context, param: click.Parameter, value: str | None) ->
 def named_scope() -> Named:
     """Return the scope flags of the running command."""
     ctx = click.get_current_context(silent=True)
-    found = {} if ctx is None else ctx.meta.get(_META, {})
-    named = {str(k): v for k, v in found.items()}
-    return Named(**named, served="server" in found, clustered="cluster" in found)
+    flags = {} if ctx is None else ctx.meta.get(_META, {})
+    named = {str(k): v for k, v in flags.items()}
+    return Named(**named, served="server" in flags, clustered="cluster" in flags)
 
 
 def is_served(place: str) -> bool:
@@ -178,14 +178,14 @@ def _only_graph(url: str, token: str | None) -> str | None:
 
     connection = Connection(url, graph=None, token=token, timeout=10.0)
     try:
-        found = [str(item["graph_id"]) for item in connection.get("/graphs")["graphs"]]
+        graph_ids = [str(item["graph_id"]) for item in connection.get("/graphs")["graphs"]]
     except (OmniGraphError, KeyError):
         return None
     finally:
         connection.close()
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(found) or "none"
+    if len(graph_ids) == 1:
+        return graph_ids[0]
+    names = ", ".join(graph_ids) or "none"
     raise BadRequestError(f"{url} serves several graphs", hint=f"name one with --graph: {names}")
 
 

@@ -50,11 +50,11 @@ def _applied_policy(cluster: str, graph: str | None) -> CedarPolicy:
         served = cluster_graph(cluster, graph)
         if served.problems:
             raise BadRequestError("\n".join(item.render() for item in served.problems))
-        found = [served.policy]
+        candidates = [served.policy]
     else:
         everything = read_cluster(cluster)
-        found = [everything.policy, *(item.policy for item in everything.graphs.values())]
-    policies = {item.name: item for item in found if item is not None}
+        candidates = [everything.policy, *(item.policy for item in everything.graphs.values())]
+    policies = {item.name: item for item in candidates if item is not None}
     if not policies:
         raise NotFoundError("the cluster has no policy" + (f" for '{graph}'" if graph else ""))
     if len(policies) > 1:
@@ -71,8 +71,8 @@ def validate(bundle: str | None, cedar: bool, as_json: bool) -> None:
     """Check a bundle: every mistake is listed."""
     from omnigraph.policy import copies_unread
 
-    found = find_policy(bundle)
-    rules = found.bundle
+    cedar_policy = find_policy(bundle)
+    rules = cedar_policy.bundle
     warnings = copies_unread(rules)
     if as_json:
         print_json(
@@ -83,7 +83,7 @@ def validate(bundle: str | None, cedar: bool, as_json: bool) -> None:
                 "actors": list(rules.actors),
                 "rules": [rule.id for rule in rules.rules],
                 "warnings": warnings,
-                **({"cedar": found.cedar} if cedar else {}),
+                **({"cedar": cedar_policy.cedar} if cedar else {}),
             }
         )
         return
@@ -94,7 +94,7 @@ def validate(bundle: str | None, cedar: bool, as_json: bool) -> None:
     for warning in warnings:
         click.echo(f"WARN {warning}")
     if cedar:
-        click.echo(found.cedar)
+        click.echo(cedar_policy.cedar)
 
 
 @policy.command("test")
@@ -134,14 +134,14 @@ def explain(
     """Ask a bundle one question and print the answer with its reason."""
     from omnigraph.policy import Access, parse_action
 
-    found = find_policy(bundle)
+    cedar_policy = find_policy(bundle)
     access = Access(
         action=parse_action(action, name="--action"),
         actor=actor,
         branch=branch,
         target_branch=target_branch,
     )
-    decision = found.decide(access)
+    decision = cedar_policy.decide(access)
     if as_json:
         print_json(decision.to_json())
         return

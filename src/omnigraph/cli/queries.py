@@ -36,11 +36,11 @@ def queries() -> None:
 def list_queries(as_json: bool) -> None:
     """List the stored queries of a graph."""
     place = find_server()
-    found = _applied() if place is None else _served(place)
+    entries = _applied() if place is None else _served(place)
     if as_json:
-        print_json({"queries": found})
+        print_json({"queries": entries})
         return
-    for query in found:
+    for query in entries:
         params = ", ".join(f"${item['name']}: {_type_text(item)}" for item in query["params"])
         click.echo(f"{'mutation' if query['mutation'] else 'read'} {query['name']}({params})")
         for text in (query.get("description"), query.get("instruction")):
@@ -54,10 +54,10 @@ def _served(place: str) -> list[dict[str, Any]]:
 
 
 def _applied() -> list[dict[str, Any]]:
-    found: Iterable[StoredQuery] = cluster_graph(
+    stored: Iterable[StoredQuery] = cluster_graph(
         find_cluster(), named_scope().graph
     ).queries.values()
-    return [_entry(query) for query in found]
+    return [_entry(query) for query in stored]
 
 
 def _entry(query: StoredQuery) -> dict[str, Any]:

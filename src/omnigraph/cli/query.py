@@ -108,8 +108,8 @@ def query(
     output = choose_output(form, out)
     if query_path is None and text is None:
         given = read_params(params, params_file, pairs)
-        found = call_stored(place, name, output, params=given, branch=branch, commit=snapshot)
-        write_result(found, output)
+        rows = call_stored(place, name, output, params=given, branch=branch, commit=snapshot)
+        write_result(rows, output)
         return
     source = text if text is not None else read_text(str(query_path))
     values = read_params(params, params_file, pairs)
@@ -134,8 +134,8 @@ def query(
 
 def rows_of(graph: GraphApi) -> Callable[..., Rows]:
     """Return what runs a query and gives its rows in the form that costs least to be shown."""
-    found: Callable[..., Rows] = getattr(graph, "query_rows", graph.query)
-    return found
+    method: Callable[..., Rows] = getattr(graph, "query_rows", graph.query)
+    return method
 
 
 def _where(engine: str, master: str | None, place: str) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def call_stored(
     with open_served(place) as graph:
         if output.is_plain:
             return graph.call_rows(name, params, branch=branch, commit=commit)
-        found = graph.call(name, params, branch=branch, commit=commit, expect_mutation=False)
-    return cast("Result", found)
+        answer = graph.call(name, params, branch=branch, commit=commit, expect_mutation=False)
+    return cast("Result", answer)
 
 
 class Output(NamedTuple):

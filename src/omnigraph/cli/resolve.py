@@ -74,14 +74,14 @@ def resolve(
 
     rules = read_rules(file)
     with open_stored(place, actor=actor) as graph:
-        found = find(
+        resolved = find(
             graph, rules, branch=source, engine="spark" if on_spark else "local", master=master
         )
         if out is not None:
-            _write(found, out)
+            _write(resolved, out)
         report = propose(
             graph,
-            found,
+            resolved,
             branch=branch or source,
             operation_id=operation_id,
             message=message,
@@ -91,13 +91,13 @@ def resolve(
     if as_json:
         print_json(report.to_json())
     else:
-        click.echo(text(found, report, clusters=show))
+        click.echo(text(resolved, report, clusters=show))
 
 
-def _write(found: Resolved, folder: str) -> None:
+def _write(resolved: Resolved, folder: str) -> None:
     import pyarrow.parquet as pq
 
-    tables = {"pairs": found.pairs, "clusters": found.clusters, "skipped": found.skipped}
+    tables = {"pairs": resolved.pairs, "clusters": resolved.clusters, "skipped": resolved.skipped}
     try:
         os.makedirs(folder, exist_ok=True)
         for name, table in tables.items():

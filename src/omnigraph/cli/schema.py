@@ -86,12 +86,14 @@ def plan(
         return _plan_files(accepted, desired, allow_data_loss, check, as_json)
     text = _desired_text(desired, quiet=as_json)
     with open_graph(resolve_uri(accepted, store, None), mode="ro") as graph:
-        found = graph.schema.plan(text, name=display_name(desired), allow_data_loss=allow_data_loss)
+        planned = graph.schema.plan(
+            text, name=display_name(desired), allow_data_loss=allow_data_loss
+        )
     if as_json:
-        print_json(found.to_json())
+        print_json(planned.to_json())
     else:
-        click.echo(found.render())
-    return NOT_FOUND if check and (found.problems or not found.supported) else OK
+        click.echo(planned.render())
+    return NOT_FOUND if check and (planned.problems or not planned.supported) else OK
 
 
 def _is_graph(place: str) -> bool:
@@ -120,22 +122,22 @@ def _plan_files(
     refuse_two_stdins(accepted, desired)
     before = compile_schema(read_text(accepted), name=display_name(accepted), stored=True)
     after = compile_schema(read_text(desired), name=display_name(desired))
-    found = plan_schema(
+    planned = plan_schema(
         accept_initial(before.catalog, domain=UlidSource().next()),
         after.catalog,
         allow_data_loss=allow_data_loss,
     )
     if as_json:
-        body: dict[str, object] = {"uri": accepted, "step_count": len(found.steps)}
-        body.update(found.to_json())
+        body: dict[str, object] = {"uri": accepted, "step_count": len(planned.steps)}
+        body.update(planned.to_json())
         if after.warnings:
             body["schema_warnings"] = [item.to_json() for item in after.warnings]
         click.echo(json.dumps(body, indent=2, ensure_ascii=False))
     else:
         for warning in after.warnings:
             click.echo(warning.render(), err=True)
-        click.echo(found.render())
-    return NOT_FOUND if check and not found.supported else OK
+        click.echo(planned.render())
+    return NOT_FOUND if check and not planned.supported else OK
 
 
 @schema.command("apply")

@@ -248,9 +248,9 @@ def open_graph(place: str, *, mode: str = "rw", actor: str | None = None) -> Gra
 def open_reader(place: str) -> GraphApi:
     """Open a graph for a command that only reads: with a helper, if one has it open already."""
     if not is_served(place):
-        found = warm_graph(place, os.environ)
-        if found is not None:
-            return found
+        graph = warm_graph(place, os.environ)
+        if graph is not None:
+            return graph
     return open_graph(place, mode="ro")
 
 
@@ -370,16 +370,16 @@ def read_params(
     params: str | None, params_file: str | None, pairs: Sequence[str] = ()
 ) -> dict[str, object]:
     """Return the parameters given one by one, as JSON text, or in a file."""
-    found = _params_object(params, params_file)
+    values = _params_object(params, params_file)
     for pair in pairs:
         name, separator, text = pair.partition("=")
         name = name.removeprefix("$")
         if not separator or not name:
             raise click.UsageError(f"--param {pair!r} is not NAME=VALUE")
-        if name in found:
+        if name in values:
             raise click.UsageError(f"the parameter '{name}' is given twice")
-        found[name] = literal(text)
-    return found
+        values[name] = literal(text)
+    return values
 
 
 def _params_object(params: str | None, params_file: str | None) -> dict[str, object]:
@@ -389,7 +389,7 @@ def _params_object(params: str | None, params_file: str | None) -> dict[str, obj
         raise click.UsageError("give --params or --params-file, not both")
     text = params if params is not None else read_text(params_file) if params_file else "{}"
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except ValueError as error:
         is_file = text.startswith("@") or os.path.isfile(text)
         raise BadRequestError(
@@ -398,6 +398,6 @@ def _params_object(params: str | None, params_file: str | None) -> dict[str, obj
             if params is not None and is_file
             else "--param NAME=VALUE needs no quoting of JSON",
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise BadRequestError("the parameters must be a JSON object")
-    return found
+    return values

@@ -45,13 +45,13 @@ def list_graphs(as_json: bool) -> None:
         login_hint=operator.login_hint(url),
     )
     try:
-        found = connection.get("/graphs")
+        body = connection.get("/graphs")
     finally:
         connection.close()
     if as_json:
-        print_json(found)
+        print_json(body)
         return
-    for item in found["graphs"]:
+    for item in body["graphs"]:
         click.echo(f"{item['graph_id']}\t{item['uri']}")
 
 
@@ -121,14 +121,14 @@ def list_profiles(as_json: bool) -> None:
     """List profiles and what they name."""
     operator = load_operator(os.environ)
     active = os.environ.get("OMNIGRAPH_PROFILE")
-    found = [_described(operator, name, active) for name in sorted(operator.profiles)]
+    profiles = [_described(operator, name, active) for name in sorted(operator.profiles)]
     if as_json:
-        print_json(found)
+        print_json(profiles)
         return
-    for item in found:
+    for item in profiles:
         mark = "*" if item["active"] else " "
         click.echo(f"{mark} {item['name']}  {item['error'] or item['binding']}")
-    if not found:
+    if not profiles:
         click.echo("(no profiles)")
 
 
@@ -195,17 +195,17 @@ def alias(
     if name not in operator.aliases:
         known = ", ".join(sorted(operator.aliases)) or "none"
         raise BadRequestError(f"no alias '{name}' is configured", hint=f"known: {known}")
-    found = operator.aliases[name]
-    if not isinstance(found.get("query"), str) or not isinstance(found.get("server"), str):
+    entry = operator.aliases[name]
+    if not isinstance(entry.get("query"), str) or not isinstance(entry.get("server"), str):
         raise BadRequestError(f"alias '{name}' must name a server and a query")
-    names = [str(item) for item in found.get("args") or []]
+    names = [str(item) for item in entry.get("args") or []]
     if len(values) > len(names):
         raise click.UsageError(f"alias '{name}' takes {counted(len(names), 'argument')}")
     given = {key: literal(text) for key, text in zip(names, values, strict=False)}
-    merged = {**(found.get("params") or {}), **given, **read_params(params, params_file)}
-    url = operator.server_url(found["server"])
-    place = f"{url}/graphs/{found['graph']}" if found.get("graph") else url
-    usual = None if found.get("format") is None else str(found["format"])
+    merged = {**(entry.get("params") or {}), **given, **read_params(params, params_file)}
+    url = operator.server_url(entry["server"])
+    place = f"{url}/graphs/{entry['graph']}" if entry.get("graph") else url
+    usual = None if entry.get("format") is None else str(entry["format"])
     output = choose_output("json" if as_json else form or usual, None)
-    result = call_stored(place, found["query"], output, params=merged, branch=None)
+    result = call_stored(place, entry["query"], output, params=merged, branch=None)
     write_result(result, output)

@@ -153,9 +153,9 @@ class Shell:
             return int(error.exit_code)
         except Exception as error:
             # A defect ends one input, not the session with all that was typed in it.
-            found = InternalError(f"internal error: {type(error).__name__}: {error}")
-            report(found, as_json=False)
-            return exit_code(found)
+            failure = InternalError(f"internal error: {type(error).__name__}: {error}")
+            report(failure, as_json=False)
+            return exit_code(failure)
         finally:
             if self._timed:
                 click.echo(f"time: {(time.perf_counter() - begun) * 1e3:.1f} ms")
@@ -181,12 +181,12 @@ class Shell:
         cancel = threading.Event()
         if "cancel" in inspect.signature(ask).parameters:
             stops["cancel"] = cancel
-        found = _apart(
+        rows = _apart(
             lambda: ask(text, params, name=query.name, branch=self._branch, **stops),
             on_interrupt=cancel.set,
             abandons=not stops,
         )
-        write_result(found, choose_output(self._form, None), pages=False)
+        write_result(rows, choose_output(self._form, None), pages=False)
 
     def _mutate(self, text: str, params: dict[str, object], query: QueryNode) -> None:
         if self._read_only:
@@ -202,7 +202,7 @@ class Shell:
     # ---- commands -------------------------------------------------------------------------
 
     def _command(self, name: str, argument: str) -> None:
-        found: dict[str, Callable[[str], None]] = {
+        commands: dict[str, Callable[[str], None]] = {
             ".help": lambda _argument: click.echo(HELP),
             ".quit": self._quit,
             ".branch": self._branch_command,
@@ -213,7 +213,7 @@ class Shell:
             ".format": self._format,
             ".timing": self._timing,
         }
-        run = found.get(name)
+        run = commands.get(name)
         if run is None:
             raise BadRequestError(
                 f"there is no command '{name}'", hint=names_hint(name, COMMANDS, listed_max=9)
@@ -290,12 +290,12 @@ def _apart(work: Callable[[], T], *, on_interrupt: Callable[[], None], abandons:
     cannot be told, and does not change anything. Raises what the work raises.
     """
     done = threading.Event()
-    found: list[T] = []
+    results: list[T] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:
             failed.append(error)
         finally:
@@ -314,4 +314,4 @@ def _apart(work: Callable[[], T], *, on_interrupt: Callable[[], None], abandons:
         signal.signal(signal.SIGINT, before)
     if failed:
         raise failed[0]
-    return found[0]
+    return results[0]

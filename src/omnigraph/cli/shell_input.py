@@ -76,8 +76,8 @@ def as_query(text: str) -> str:
 
 
 def _first_word(text: str) -> str:
-    found = _FIRST_WORD.match(text)
-    return "" if found is None else found.group(1)
+    match = _FIRST_WORD.match(text)
+    return "" if match is None else match.group(1)
 
 
 class Completer:

@@ -111,14 +111,14 @@ def _lines(text: str, width: int, *, wraps: bool) -> list[str]:
         return [text]
     if not wraps:
         return [_cut(text, width)]
-    found, line, used = [], "", 0
+    lines, line, used = [], "", 0
     for char in text:
         taken = _char_width(char)
         if line and used + taken > width:
-            found.append(line)
+            lines.append(line)
             line, used = "", 0
         line, used = line + char, used + taken
-    return [*found, line]
+    return [*lines, line]
 
 
 def _cut(text: str, width: int) -> str:

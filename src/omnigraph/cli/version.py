@@ -14,8 +14,8 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 def version(as_json: bool) -> None:
     """Print the release and the storage format it reads and writes."""
     if as_json:
-        found = {"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION}
-        click.echo(json.dumps(found))
+        body = {"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION}
+        click.echo(json.dumps(body))
         return
     click.echo(f"omnigraph {__version__}")
     click.echo(f"internal-schema {INTERNAL_SCHEMA_VERSION}")

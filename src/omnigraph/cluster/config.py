@@ -144,7 +144,7 @@ def read_config(folder: str | os.PathLike[str], findings: Findings) -> ClusterCo
         return None
     try:
         with open(path, encoding="utf-8") as handle:
-            found = msgspec.convert(parse_yaml(handle.read()), ClusterFile)
+            file = msgspec.convert(parse_yaml(handle.read()), ClusterFile)
     except (OSError, UnicodeDecodeError) as error:
         findings.error("invalid_cluster_yaml", CONFIG_FILE, f"cannot be read: {error}")
         return None
@@ -155,41 +155,41 @@ def read_config(folder: str | os.PathLike[str], findings: Findings) -> ClusterCo
     except msgspec.ValidationError as error:
         findings.error("invalid_cluster_yaml", CONFIG_FILE, str(error))
         return None
-    if found.version != 1:
-        message = f"version {found.version} is not known; write version: 1"
+    if file.version != 1:
+        message = f"version {file.version} is not known; write version: 1"
         findings.error("unsupported_cluster_config_version", CONFIG_FILE, message)
         return None
     root = place
-    if found.storage is not None:
+    if file.storage is not None:
         try:
-            is_address = "://" in found.storage
-            root = locate(found.storage if is_address else os.path.join(place, found.storage)).root
+            is_address = "://" in file.storage
+            root = locate(file.storage if is_address else os.path.join(place, file.storage)).root
         except BadRequestError as error:
             findings.error("invalid_cluster_yaml", "storage", error.message)
             return None
-    _check(found, findings)
-    return ClusterConfig(folder=place, root=root, file=found)
+    _check(file, findings)
+    return ClusterConfig(folder=place, root=root, file=file)
 
 
-def _check(found: ClusterFile, findings: Findings) -> None:
-    if not found.state.lock:
+def _check(file: ClusterFile, findings: Findings) -> None:
+    if not file.state.lock:
         message = "locking cannot be turned off; leave the key out"
         findings.error("future_phase_field", "state.lock", message)
-    for name, provider in found.providers.embedding.items():
+    for name, provider in file.providers.embedding.items():
         _check_provider(f"providers.embedding.{name}", name, provider, findings)
-    for graph_id, graph in found.graphs.items():
+    for graph_id, graph in file.graphs.items():
         place = f"graphs.{graph_id}"
         if not _GRAPH_ID.match(graph_id) or graph_id in _RESERVED_IDS:
             message = "an id has 1 to 64 letters, digits and hyphens, and is not a reserved word"
             findings.error("invalid_cluster_yaml", place, message)
         wanted = graph.embedding_provider
-        if wanted is not None and wanted not in found.providers.embedding:
+        if wanted is not None and wanted not in file.providers.embedding:
             message = f"there is no embedding provider '{wanted}'"
             findings.error("dangling_graph_reference", f"{place}.embedding_provider", message)
         if graph.external_blobs is not None and graph.external_blobs.allow:
             message = "this release admits no external values; leave the list empty"
             findings.error("future_phase_field", f"{place}.external_blobs.allow", message)
-    _check_policies(found, findings)
+    _check_policies(file, findings)
 
 
 def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings: Findings) -> None:
@@ -207,9 +207,9 @@ def _check_provider(place: str, name: str, provider: EmbeddingProvider, findings
         findings.error("embedding_api_key_required", place, message)
 
 
-def _check_policies(found: ClusterFile, findings: Findings) -> None:
+def _check_policies(file: ClusterFile, findings: Findings) -> None:
     taken: dict[str, str] = {}
-    for name, policy in found.policies.items():
+    for name, policy in file.policies.items():
         place = f"policies.{name}"
         if not _NAME.match(name):
             findings.error("invalid_cluster_yaml", place, _NAME_RULE)
@@ -220,7 +220,7 @@ def _check_policies(found: ClusterFile, findings: Findings) -> None:
             message = "a bundle is for graphs or for the cluster, not for both"
             findings.error("policy_mixed_binding_kinds", place, message)
         for target in dict.fromkeys(policy.applies_to):
-            if target != "cluster" and target not in found.graphs:
+            if target != "cluster" and target not in file.graphs:
                 message = f"there is no graph '{target}'"
                 if target.startswith(("schema.", "query.", "policy.", "provider.")):
                     code = "wrong_kind_reference"

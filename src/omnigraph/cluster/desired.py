@@ -25,9 +25,9 @@ def read_desired(folder: str | os.PathLike[str], findings: Findings) -> Desired 
     config = read_config(folder, findings)
     if config is None:
         return None
-    reader = _Reader(config=config, found=Desired(root=config.root), findings=findings)
+    reader = _Reader(config=config, desired=Desired(root=config.root), findings=findings)
     reader.read()
-    return reader.found
+    return reader.desired
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class _Reader:
     """Reads the files that a configuration names."""
 
     config: ClusterConfig
-    found: Desired
+    desired: Desired
     findings: Findings
 
     def read(self) -> None:
@@ -60,12 +60,12 @@ class _Reader:
         bindings: Iterable[str] = (),
     ) -> None:
         """Take a resource in; its digest is that of its text unless it is another."""
-        found = self.found
-        found.resources[address] = Applied(
+        desired = self.desired
+        desired.resources[address] = Applied(
             digest=digest or digest_of(text), bindings=tuple(bindings)
         )
-        found.dependencies += [(address, other) for other in needs]
-        found.paths[address], found.texts[address] = path, text
+        desired.dependencies += [(address, other) for other in needs]
+        desired.paths[address], desired.texts[address] = path, text
 
     def _read_policy(self, name: str) -> None:
         policy = self.config.file.policies[name]
@@ -128,8 +128,8 @@ class _Reader:
                     place, message = f"graphs.{graph_id}.queries", f"there is no folder '{folder}'"
                     self.findings.error("query_file_missing", place, message)
                     return []
-                found = [os.path.join(folder, name) for name in names if name.endswith(".gq")]
-                return [(path, None) for path in found]
+                paths = [os.path.join(folder, name) for name in names if name.endswith(".gq")]
+                return [(path, None) for path in paths]
 
     def _read_queries(
         self, graph_id: str, catalog: Catalog | None, path: str, wanted: str | None
@@ -150,7 +150,7 @@ class _Reader:
                 self.findings.error("query_key_mismatch", path, message)
         for query in inside:
             address = f"query.{graph_id}.{query.name}"
-            if address in self.found.resources:
+            if address in self.desired.resources:
                 message = f"graph '{graph_id}' has two queries '{query.name}'"
                 self.findings.error("duplicate_query_name", path, message)
                 continue

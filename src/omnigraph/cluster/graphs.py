@@ -80,18 +80,18 @@ def _look_at_schema(actual: Actual, desired: Desired, graph_id: str, revision: i
     try:
         with open_graph(graph_uri(desired.root, graph_id), mode="ro") as graph:
             live = shape_hash(graph.catalog)
-            found = graph.schema.plan(desired.texts[f"schema.{graph_id}"])
+            plan = graph.schema.plan(desired.texts[f"schema.{graph_id}"])
             if live == after and any(c.operation_id == ours for c in graph.commits.list()):
                 actual.finished[address] = "schema_apply"
     except OmniGraphError as error:
         refusal = ("schema_preview_unavailable", error.message)
         actual.previews[graph_id] = Preview(refusal=refusal)
         return
-    preview = Preview(live=live, migration=found.to_json(), drops=found.drops)
-    if not found.supported:
-        preview = replace(preview, refusal=("apply_unsupported_change", found.render()))
-    elif found.problems:
-        messages = "; ".join(str(item["message"]) for item in found.problems[:3])
+    preview = Preview(live=live, migration=plan.to_json(), drops=plan.drops)
+    if not plan.supported:
+        preview = replace(preview, refusal=("apply_unsupported_change", plan.render()))
+    elif plan.problems:
+        messages = "; ".join(str(item["message"]) for item in plan.problems[:3])
         preview = replace(preview, refusal=("schema_apply_failed", messages))
     actual.previews[graph_id] = preview
 

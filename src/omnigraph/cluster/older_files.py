@@ -53,10 +53,10 @@ def with_older_files(file: StateFile, stored: Stored) -> Stored:
 
 
 def _read(file: StateFile, folder: str, shape: type[T]) -> dict[str, T]:
-    found: dict[str, T] = {}
+    contents: dict[str, T] = {}
     for short in file.control.names(f"{FOLDER}/{folder}"):
         name = f"{FOLDER}/{folder}/{short}"
         body = file.control.read(name)
         if body is not None:
-            found[name] = decoded(body, shape, name)
-    return found
+            contents[name] = decoded(body, shape, name)
+    return contents

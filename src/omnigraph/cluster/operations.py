@@ -58,8 +58,8 @@ def plan(folder: Folder) -> Report:
         for resource, operation in (removing | actual.finished).items():
             message = f"a {operation} was interrupted; apply resolves it first"
             on.findings.warning("cluster_recovery_pending", resource, message)
-        found = make_plan(on.desired, actual, state.approvals, on.findings)
-        return plan_json(on.desired, found)
+        changes = make_plan(on.desired, actual, state.approvals, on.findings)
+        return plan_json(on.desired, changes)
 
     return _run(folder, work, seen_as="state_observations")
 
@@ -149,8 +149,8 @@ def approve(folder: Folder, resource: str, *, actor: str) -> Report:
         state = on.stored.state
         actual = graphs.look(on.desired, state)
         # What a plan says about approvals is no news here.
-        found = make_plan(on.desired, actual, state.approvals, Findings())
-        change = next((c for c in found if c.resource == resource and c.danger is not None), None)
+        changes = make_plan(on.desired, actual, state.approvals, Findings())
+        change = next((c for c in changes if c.resource == resource and c.danger is not None), None)
         if change is None or change.approval is not None:
             message = "no change of it waits for an approval"
             on.findings.error("approval_not_required", resource, message)
@@ -228,10 +228,10 @@ def _write(on: Run, resources: dict[str, Applied], statuses: dict[str, Status]) 
 def _observed(on: Run) -> tuple[dict[str, Status], dict[str, Applied]]:
     """Return how resources are, and the schemas that graphs have instead of those applied."""
     applied = on.stored.state.resources
-    found = {address: Status("applied") for address in {**on.desired.resources, **applied}}
+    statuses = {address: Status("applied") for address in {**on.desired.resources, **applied}}
     drifted: dict[str, Applied] = {}
     for change in differences(on.desired.resources, applied):
-        found[change.resource] = Status("pending", _PENDING[change.operation])
+        statuses[change.resource] = Status("pending", _PENDING[change.operation])
     for address, known in applied.items():
         kind, _, rest = address.partition(".")
         try:
@@ -240,14 +240,14 @@ def _observed(on: Run) -> tuple[dict[str, Status], dict[str, Applied]]:
                 if live != known.digest:
                     drifted[address] = Applied(digest=live)
                     message = "the graph has another schema than was applied"
-                    found[address] = Status("drifted", message)
+                    statuses[address] = Status("drifted", message)
             elif kind != "graph":
                 on.file.payload(address, known.digest)
         except OmniGraphError as error:
-            found[address] = Status("error", error.message)
+            statuses[address] = Status("error", error.message)
         except StateError as error:
-            found[address] = Status("error", error.message, [error.diagnostic])
-    return found, drifted
+            statuses[address] = Status("error", error.message, [error.diagnostic])
+    return statuses, drifted
 
 
 def _sorted(statuses: Mapping[str, Status]) -> Body:

@@ -39,12 +39,12 @@ class Desired:
 
     def users_of(self, address: str) -> list[str]:
         """Return what depends on a resource, directly or not, sorted."""
-        found: set[str] = set()
+        users: set[str] = set()
         waiting = {address}
         while waiting:
-            waiting = {a for a, b in self.dependencies if b in waiting} - found
-            found |= waiting
-        return sorted(found)
+            waiting = {a for a, b in self.dependencies if b in waiting} - users
+            users |= waiting
+        return sorted(users)
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form of the resources."""
@@ -139,7 +139,7 @@ class Change:
         before, after = self.before, self.after
         rebound = before and after and before.bindings != after.bindings
         migration = self.preview.migration
-        found: dict[str, object | None] = {
+        fields: dict[str, object | None] = {
             "resource": self.resource,
             "operation": self.operation,
             "before_digest": self.digests[0],
@@ -150,7 +150,7 @@ class Change:
             "metadata_change": _METADATA[self.what[0]] if rebound else None,
             "migration": None if migration is None else dict(migration),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def kind_of(address: str) -> str:
@@ -160,12 +160,12 @@ def kind_of(address: str) -> str:
 
 def differences(desired: Mapping[str, Applied], applied: Mapping[str, Applied]) -> list[Change]:
     """Return what is not as it should be, in the order to change it."""
-    found = [
+    changes = [
         Change(resource=address, before=applied.get(address), after=desired.get(address))
         for address in {**desired, **applied}
         if applied.get(address) != desired.get(address)
     ]
-    return sorted(found, key=_position)
+    return sorted(changes, key=_position)
 
 
 def _position(change: Change) -> tuple[int, str]:
@@ -177,8 +177,8 @@ def make_plan(
     desired: Desired, actual: Actual, approvals: Mapping[str, Approval], findings: Findings
 ) -> list[Change]:
     """Return all changes in order; what cannot be done now is blocked, with the reason."""
-    found = differences(desired.resources, actual.applied)
-    plan = [_judged(c, actual, approvals.get(c.resource), findings) for c in found]
+    changes = differences(desired.resources, actual.applied)
+    plan = [_judged(c, actual, approvals.get(c.resource), findings) for c in changes]
     for number, change in enumerate(plan):
         if rests_on_blocked(change, plan, desired):
             plan[number] = change.blocked("apply_dependency_blocked")
@@ -247,7 +247,9 @@ def plan_json(desired: Desired, plan: list[Change]) -> dict[str, object]:
     return {
         "desired_revision": {"config_digest": desired.config_digest},
         "changes": [change.to_json() for change in plan],
-        "blast_radius": [{"resource": a, "affected": found} for a, found in users.items() if found],
+        "blast_radius": [
+            {"resource": a, "affected": affected} for a, affected in users.items() if affected
+        ],
         "approvals_required": [
             {"resource": c.resource, "reason": c.danger, "satisfied": c.approval is not None}
             for c in plan

@@ -24,8 +24,8 @@ class Findings:
 
     def warning(self, code: str, path: str, message: str) -> None:
         """Note something worth knowing."""
-        found = ClusterDiagnostic(code=code, path=path, message=message, severity="warning")
-        self.items.append(found)
+        diagnostic = ClusterDiagnostic(code=code, path=path, message=message, severity="warning")
+        self.items.append(diagnostic)
 
     @property
     def ok(self) -> bool:
@@ -48,12 +48,12 @@ class Report:
 
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "ok": self.ok,
             "config_dir": self.config_dir,
             "diagnostics": [item.to_json() for item in self.diagnostics],
         }
-        return found | dict(self.body)
+        return fields | dict(self.body)
 
     def check(self) -> Report:
         """Return the report if it is good.

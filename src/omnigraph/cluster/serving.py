@@ -148,8 +148,8 @@ def _graph(file: StateFile, state: State, graph_id: str) -> ServedGraph:
 
 
 def _policy(file: StateFile, state: State, scope: str) -> CedarPolicy | None:
-    found = _bound(file, state, "policy", scope)
-    return None if found is None else policy_from_text(found[1], name=_rest(found[0]))
+    resource = _bound(file, state, "policy", scope)
+    return None if resource is None else policy_from_text(resource[1], name=_rest(resource[0]))
 
 
 def _bound(file: StateFile, state: State, kind: str, scope: str) -> tuple[str, str] | None:

@@ -152,8 +152,8 @@ class StateFile:
         body = self.control.read(STATE)
         if body is None:
             return Stored()
-        found: object = decoded(body, object, "the ledger")
-        version = found.get("version") if isinstance(found, dict) else None
+        ledger: object = decoded(body, object, "the ledger")
+        version = ledger.get("version") if isinstance(ledger, dict) else None
         if version != STATE_VERSION:
             message = f"the ledger has version {version}; this release reads {STATE_VERSION}"
             raise StateError("unsupported_state_version", message)
@@ -200,27 +200,27 @@ class StateFile:
 
     def lock_body(self) -> tuple[LockBody, bool] | None:
         """Return who holds the lock and whether they live; None when it is free."""
-        found = self._slots.peek(LOCK)
-        if found is None:
+        slot = self._slots.peek(LOCK)
+        if slot is None:
             return None
         try:
-            return msgspec.json.decode(found[0], type=LockBody), found[1]
+            return msgspec.json.decode(slot[0], type=LockBody), slot[1]
         except UNREADABLE:
-            return LockBody("", "unreadable", 0, 0), found[1]
+            return LockBody("", "unreadable", 0, 0), slot[1]
 
     def check_lock(self) -> None:
         """Stop when the lock was taken away. Raises `StateError`."""
-        found = self.lock_body()
-        if found is None or found[0].id != self._held:
+        lock = self.lock_body()
+        if lock is None or lock[0].id != self._held:
             raise StateError("state_cas_mismatch", "another process took the lock meanwhile")
 
     def force_unlock(self, lock_id: str) -> None:
         """Remove the lock of this id, also of an owner that lives. Raises `StateError`."""
-        found = self.lock_body()
-        if found is None:
+        lock = self.lock_body()
+        if lock is None:
             raise StateError("state_lock_missing", "there is no lock")
-        if found[0].id != lock_id:
-            raise StateError("state_lock_id_mismatch", f"the lock is {found[0].id}")
+        if lock[0].id != lock_id:
+            raise StateError("state_lock_id_mismatch", f"the lock is {lock[0].id}")
         self.control.delete(f"{FOLDER}/{LOCK}")
 
     # ---- texts ----------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class StateFile:
 def observations(file: StateFile, stored: Stored) -> dict[str, object]:
     """Return what can be seen of a state and its lock."""
     held, state = file.lock_body(), stored.state
-    found: dict[str, object | None] = {
+    fields: dict[str, object | None] = {
         "state_path": f"{file.root}/{STATE}",
         "lock_path": f"{file.root}/{FOLDER}/{LOCK}",
         "state_found": stored.body is not None,
@@ -259,15 +259,15 @@ def observations(file: StateFile, stored: Stored) -> dict[str, object]:
     }
     if held is not None:
         body = msgspec.structs.asdict(held[0])
-        found |= {f"lock_{name}": value for name, value in body.items()}
-        found["lock_age_seconds"] = max(0, (now_us() - held[0].created_at) // 1_000_000)
-    return {name: value for name, value in found.items() if value is not None}
+        fields |= {f"lock_{name}": value for name, value in body.items()}
+        fields["lock_age_seconds"] = max(0, (now_us() - held[0].created_at) // 1_000_000)
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def revision_digest(resources: Mapping[str, Applied]) -> str:
     """Identify resources as a whole, wished for or applied: equal when all of them are."""
-    found = {address: [item.digest, item.bindings] for address, item in resources.items()}
-    return _digest(json.dumps(found, sort_keys=True).encode())
+    entries = {address: [item.digest, item.bindings] for address, item in resources.items()}
+    return _digest(json.dumps(entries, sort_keys=True).encode())
 
 
 def revision_of(resources: dict[str, Applied]) -> Revision:

@@ -27,19 +27,19 @@ def merge_bases(
     near ones the newest. Each side is one head, or several that are taken together. Looks back
     only as far as the two histories are apart, however long they are.
     """
-    found = _common(source, target, lookup)
-    if len(found) > 1:
-        found = [item for item in found if not _grew(found, item, lookup)]
-    if len(found) > 1:
-        ways = [_distances(heads, found, lookup) for heads in (source, target)]
-        found.sort(
+    bases = _common(source, target, lookup)
+    if len(bases) > 1:
+        bases = [item for item in bases if not _grew(bases, item, lookup)]
+    if len(bases) > 1:
+        ways = [_distances(heads, bases, lookup) for heads in (source, target)]
+        bases.sort(
             key=lambda item: (
                 sum(way[item.graph_commit_id] for way in ways),
                 -item.manifest_version,
                 item.graph_commit_id,
             )
         )
-    return found
+    return bases
 
 
 def _parents(commit: GraphCommit, lookup: Lookup) -> Iterator[GraphCommit]:
@@ -68,13 +68,13 @@ def _common(
     queue = [(-item.created_at_us, name) for name, item in known.items()]
     heapq.heapify(queue)
     waiting = dict.fromkeys(known)
-    found: dict[str, GraphCommit] = {}
+    common: dict[str, GraphCommit] = {}
     while any(not marks[name] & _BELOW for name in waiting):
         _, name = heapq.heappop(queue)
         waiting.pop(name, None)
         mark = marks[name]
         if mark & _BOTH == _BOTH and not mark & _BELOW:
-            found[name] = known[name]
+            common[name] = known[name]
             mark |= _BELOW
         for parent in _parents(known[name], lookup):
             parent_id = parent.graph_commit_id
@@ -84,7 +84,7 @@ def _common(
                 known[parent_id] = parent
                 heapq.heappush(queue, (-parent.created_at_us, parent_id))
                 waiting[parent_id] = None
-    return [item for name, item in found.items() if not marks[name] & _BELOW]
+    return [item for name, item in common.items() if not marks[name] & _BELOW]
 
 
 def _grew(others: Sequence[GraphCommit], origin: GraphCommit, lookup: Lookup) -> bool:
@@ -106,29 +106,29 @@ def _distances(
     heads: Sequence[GraphCommit], wanted: Sequence[GraphCommit], lookup: Lookup
 ) -> dict[str, int]:
     """Return how many steps lie between the nearest of some heads and some of their ancestors."""
-    found = {head.graph_commit_id: 0 for head in heads}
+    steps = {head.graph_commit_id: 0 for head in heads}
     edge = list(heads)
-    while edge and not all(item.graph_commit_id in found for item in wanted):
+    while edge and not all(item.graph_commit_id in steps for item in wanted):
         reached: list[GraphCommit] = []
         for commit in edge:
             for parent in _parents(commit, lookup):
-                if parent.graph_commit_id not in found:
-                    found[parent.graph_commit_id] = found[commit.graph_commit_id] + 1
+                if parent.graph_commit_id not in steps:
+                    steps[parent.graph_commit_id] = steps[commit.graph_commit_id] + 1
                     reached.append(parent)
         edge = reached
-    return found
+    return steps
 
 
 def ancestors(heads: Iterable[GraphCommit], lookup: Lookup) -> dict[str, GraphCommit]:
     """Return some commits and all they grew from, by id."""
-    found = {head.graph_commit_id: head for head in heads}
-    edge = list(found.values())
+    commits = {head.graph_commit_id: head for head in heads}
+    edge = list(commits.values())
     while edge:
         for parent in _parents(edge.pop(), lookup):
-            if parent.graph_commit_id not in found:
-                found[parent.graph_commit_id] = parent
+            if parent.graph_commit_id not in commits:
+                commits[parent.graph_commit_id] = parent
                 edge.append(parent)
-    return found
+    return commits
 
 
 def beyond(
@@ -138,7 +138,7 @@ def beyond(
 
     All that a known commit grew from has to be known as well.
     """
-    found: dict[str, GraphCommit] = {}
+    unknown: dict[str, GraphCommit] = {}
     met: dict[str, GraphCommit] = {}
     edge = list(heads)
     while edge:
@@ -146,10 +146,10 @@ def beyond(
         name = commit.graph_commit_id
         if name in known:
             met[name] = commit
-        elif name not in found:
-            found[name] = commit
+        elif name not in unknown:
+            unknown[name] = commit
             edge += _parents(commit, lookup)
-    return list(found.values()), list(met.values())
+    return list(unknown.values()), list(met.values())
 
 
 def children_first(commits: Mapping[str, GraphCommit]) -> list[GraphCommit]:
@@ -161,17 +161,17 @@ def children_first(commits: Mapping[str, GraphCommit]) -> list[GraphCommit]:
                 waiting[parent] += 1
     ready = [newest_order(commits[name]) for name, children in waiting.items() if not children]
     heapq.heapify(ready)
-    found: list[GraphCommit] = []
+    ordered: list[GraphCommit] = []
     while ready:
         *_, name = heapq.heappop(ready)
         commit = commits[name]
-        found.append(commit)
+        ordered.append(commit)
         for parent in {commit.parent_commit_id, commit.merged_parent_commit_id}:
             if parent in waiting:
                 waiting[parent] -= 1
                 if not waiting[parent]:
                     heapq.heappush(ready, newest_order(commits[parent]))
-    return found
+    return ordered
 
 
 def newest_order(commit: GraphCommit) -> tuple[int, int, int, str]:
@@ -220,20 +220,20 @@ def lines_in_use(live: Iterable[OwnHistory], retired: Iterable[OwnHistory]) -> s
 
 def _neighbours(lines: Sequence[OwnHistory]) -> dict[str, set[str]]:
     """Return with which others each branch has met."""
-    found: dict[str, set[str]] = {line.branch: set() for line in lines}
+    neighbours: dict[str, set[str]] = {line.branch: set() for line in lines}
     for line in lines:
         others = {line.parent, *line.merged}
         for other in others:
-            if other is not None and other in found and other != line.branch:
-                found[line.branch].add(other)
-                found[other].add(line.branch)
-    return found
+            if other is not None and other in neighbours and other != line.branch:
+                neighbours[line.branch].add(other)
+                neighbours[other].add(line.branch)
+    return neighbours
 
 
 def _groups(kept: Iterable[str], met: dict[str, set[str]]) -> list[set[str]]:
     """Return the branches that have met, directly or through each other, as groups."""
     left = set(kept)
-    found: list[set[str]] = []
+    groups: list[set[str]] = []
     while left:
         group: set[str] = set()
         edge = {left.pop()}
@@ -241,5 +241,5 @@ def _groups(kept: Iterable[str], met: dict[str, set[str]]) -> list[set[str]]:
             group |= edge
             edge = {other for name in edge for other in met[name]} & left
             left -= edge
-        found.append(group)
-    return found
+        groups.append(group)
+    return groups

@@ -36,14 +36,14 @@ class StoredRows(Struct, kw_only=True):
 
     def pin(self, entity: Entity) -> Pin:
         """Return the published version of a type's table and record that it was read."""
-        found = self.pins[entity.table_key]
-        self.read_pins[entity.table_key] = found.version
-        return found
+        pin = self.pins[entity.table_key]
+        self.read_pins[entity.table_key] = pin.version
+        return pin
 
     def table(self, entity: Entity) -> Table:
         """Open a type's table at its published version."""
-        found = self.pin(entity)
-        return self.tables.open(found.path, found.version)
+        pin = self.pin(entity)
+        return self.tables.open(pin.path, pin.version)
 
     def row_count(self, entity: Entity) -> int:
         """Return how many rows a type has; 0 means that there is nothing to look at."""

@@ -25,9 +25,9 @@ class BranchName(str):
 
     def __new__(cls, branch: BranchId) -> BranchName:
         """Name a branch."""
-        found = super().__new__(cls, branch.name)
-        found.uid = branch.uid
-        return found
+        name = super().__new__(cls, branch.name)
+        name.uid = branch.uid
+        return name
 
 
 MAIN_BRANCH = BranchId(MAIN, MAIN)

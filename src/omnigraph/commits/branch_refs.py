@@ -20,7 +20,7 @@ from omnigraph.values.commits import BranchId, BranchInfo
 
 
 def known_branch(ref: BranchRef) -> BranchInfo | None:
-    """Return the branch a line of versions is; None for one that another program made."""
+    """Return the graph branch a manifest branch is for; None if another program made it."""
     branch = parse_branch_uid(ref.name)
     parent = parse_branch_uid(ref.parent or MAIN)
     if branch is None or parent is None:
@@ -80,16 +80,16 @@ class BranchRefs:
         """Return every branch, by name, with where it was made."""
         self._look()
         with self._lock:
-            found = [info for info in self._infos.values() if info is not None]
-        return sorted(found, key=lambda info: info.id.uid)
+            infos = [info for info in self._infos.values() if info is not None]
+        return sorted(infos, key=lambda info: info.id.uid)
 
     def children(self, uid: str) -> list[BranchInfo]:
         """Return the branches that were made from one, by name."""
         self._look()
         with self._lock:
             infos = (self._infos[name] for name in self._children.get(uid, ()))
-            found = [info for info in infos if info is not None]
-        return sorted(found, key=lambda info: info.id.uid)
+            children = [info for info in infos if info is not None]
+        return sorted(children, key=lambda info: info.id.uid)
 
     def _look(self) -> None:
         with self._looking:
@@ -97,15 +97,15 @@ class BranchRefs:
             with self._lock:
                 new = stored - self._infos.keys()
             read = read_branches(self._files, self._root, sorted(map(named_by, new)))
-            found = {ref.name: known_branch(ref) for ref in read}
+            branches = {ref.name: known_branch(ref) for ref in read}
             with self._lock:
                 for name in self._infos.keys() - stored:
                     self._drop(name)
                 for name in new:
-                    if named_by(name) in found:
-                        self._keep(name, found[named_by(name)])
+                    if named_by(name) in branches:
+                        self._remember_branch(name, branches[named_by(name)])
 
-    def _keep(self, name: str, info: BranchInfo | None) -> None:
+    def _remember_branch(self, name: str, info: BranchInfo | None) -> None:
         self._infos[name] = info
         if info is not None:
             self._children.setdefault(info.parent or MAIN, set()).add(name)
@@ -120,5 +120,5 @@ class BranchRefs:
 
 
 def _parsed(names: Iterable[str]) -> list[BranchId]:
-    found = map(parse_branch_uid, names)
-    return [branch for branch in found if branch is not None]
+    branches = map(parse_branch_uid, names)
+    return [branch for branch in branches if branch is not None]

@@ -126,8 +126,8 @@ class BranchDirectory:
     def retired(self) -> list[BranchInfo]:
         """Return deleted branches whose history is kept, each before the one it was made from."""
         retired = retired_branches(self._files, self._root)
-        found = [info for info in self._refs.infos() if info.branch_uid in retired]
-        return children_first(found, name=lambda info: info.branch_uid)
+        infos = [info for info in self._refs.infos() if info.branch_uid in retired]
+        return children_first(infos, name=lambda info: info.branch_uid)
 
     def ids(self) -> list[BranchId]:
         """Return every branch without where it was made: two listings, however many there are."""
@@ -138,15 +138,15 @@ class BranchDirectory:
         """Return a branch by name. Raises `NotFoundError`."""
         if name == MAIN:
             return _MAIN_INFO
-        found = self._living(self._refs.named(name))
-        if not found:
+        living = self._living(self._refs.named(name))
+        if not living:
             raise NotFoundError(f"branch '{name}' does not exist")
-        return self.info(found[0])
+        return self.info(living[0])
 
-    def _living(self, found: list[BranchId]) -> list[BranchId]:
+    def _living(self, branches: list[BranchId]) -> list[BranchId]:
         """Return those of a few stored branches that were not deleted."""
         # Asked one by one: of one that is removed for good meanwhile the mark goes last.
-        return [branch for branch in found if self.exists(branch)]
+        return [branch for branch in branches if self.exists(branch)]
 
     def info(self, branch: BranchId) -> BranchInfo:
         """Return where a branch was made. Raises `NotFoundError`."""
@@ -219,7 +219,7 @@ class BranchDirectory:
     def create(
         self,
         name: str,
-        capture: BranchState,
+        state: BranchState,
         begin: Callable[[BranchInfo, JournalView | None], None] | None = None,
     ) -> tuple[BranchInfo, JournalView | None]:
         """Make a branch whose first state is the captured one; return also its open manifest.
@@ -230,11 +230,11 @@ class BranchDirectory:
         check_branch_name(name)
         with self.control() as slot:
             self._refuse_taken(name)
-            self._refuse_missing(capture.branch)
-            if self._main.capture().head.schema_hash != capture.head.schema_hash:
+            self._refuse_missing(state.branch)
+            if self._main.capture().head.schema_hash != state.head.schema_hash:
                 # A branch of its own schema could never be merged, nor the schema changed again.
                 raise ConflictError(
-                    f"the schema has changed since graph version {capture.version}, so no branch "
+                    f"the schema has changed since graph version {state.version}, so no branch "
                     "can start there",
                     hint="read the old state by its version, commit or tag, or branch from main",
                 )
@@ -243,8 +243,8 @@ class BranchDirectory:
                 self._syncer.sync([retire_branch(self._files, self._root, branch.uid)])
             view = None
             try:
-                made = make_branch(capture.view.dataset, branch.uid, capture.version)
-                view = JournalView(made, dict(capture.view.rows_by_file))
+                made = make_branch(state.view.dataset, branch.uid, state.version)
+                view = JournalView(made, dict(state.view.rows_by_file))
             except OmniGraphError:
                 # The answer may be lost, not the branch: no other call makes this uid.
                 if not self.exists(branch):
@@ -252,7 +252,7 @@ class BranchDirectory:
             fire(Failpoint.BRANCH_CREATE_POST_NATIVE)
             try:
                 # After the branch is there, which a cleanup would see: see `store.floors`.
-                self.check_kept(capture.branch, capture.version)
+                self.check_kept(state.branch, state.version)
             except VersionReclaimedError:
                 self._delete_lines([branch])
                 raise
@@ -268,9 +268,9 @@ class BranchDirectory:
             return self.info(branch), view
 
     def _refuse_taken(self, name: str) -> None:
-        found = self._refs.in_the_way(name)
-        nested = [branch for branch in found if name.startswith(f"{branch.uid}/")]
-        for other in nested or self._living(found):
+        taken = self._refs.in_the_way(name)
+        nested = [branch for branch in taken if name.startswith(f"{branch.uid}/")]
+        for other in nested or self._living(taken):
             raise AlreadyExistsError(
                 f"branch '{name}' exists already"
                 if name == other.name
@@ -388,13 +388,13 @@ class BranchDirectory:
 
     def tags(self) -> list[Tag]:
         """Return every tag, by name."""
-        found: list[Tag] = []
+        tags: list[Tag] = []
         refs = list_tags(self._main.view.dataset)
         inner = dict(_inner_tag(ref.name) for ref in refs if ref.name.startswith(_INNER_TAG))
         for ref in refs:
             branch = parse_branch_uid(ref.branch or MAIN)
             if branch is not None and not ref.name.startswith(TAG_RESERVED):
-                found.append(
+                tags.append(
                     Tag(
                         name=ref.name,
                         branch_name=branch.name,
@@ -404,38 +404,38 @@ class BranchDirectory:
                         commit_id=inner.get(ref.name),
                     )
                 )
-        return found
+        return tags
 
-    def create_tag(self, name: str, capture: BranchState, commit_id: str | None = None) -> Tag:
+    def create_tag(self, name: str, state: BranchState, commit_id: str | None = None) -> Tag:
         """Name a captured state, or that of one of the commits published as its version."""
         check_tag_name(name)
         with self.control():
             if any(tag.name == name for tag in self.tags()):
                 raise AlreadyExistsError(f"tag '{name}' exists already")
-            self._refuse_missing(capture.branch)
-            branch = None if capture.branch.is_main else capture.branch.uid
+            self._refuse_missing(state.branch)
+            branch = None if state.branch.is_main else state.branch.uid
             # What an interrupted call left would say something wrong of the new tag.
             self._forget_inner(name)
-            named = {name: capture.version}
+            named = {name: state.version}
             if commit_id is not None:
                 inner = f"{_INNER_TAG}{commit_id}.{name}"
-                named = {inner: self._start_inside(capture), **named}
+                named = {inner: self._start_inside(state), **named}
             for item, version in named.items():
                 # The name itself comes last: from then on the tag can be seen.
                 create_tag(self._main.view.dataset, item, branch, version)
                 self._syncer.sync([tag_file(self._root, item)])
             try:
-                self.check_kept(capture.branch, capture.version)
+                self.check_kept(state.branch, state.version)
             except VersionReclaimedError:
                 delete_tag(self._main.view.dataset, name)
                 raise
             return self.find_tag(name)
 
-    def _start_inside(self, capture: BranchState) -> int:
+    def _start_inside(self, state: BranchState) -> int:
         """Return the version that branches from inside a version start at; itself if it is gone."""
-        before = capture.version - 1
-        gone = self._tables.is_gone(capture.branch.path, before)
-        return capture.version if gone else before
+        before = state.version - 1
+        gone = self._tables.is_gone(state.branch.path, before)
+        return state.version if gone else before
 
     def _forget_inner(self, name: str) -> None:
         """Forget which commit a tag that is gone named."""

@@ -106,10 +106,10 @@ _stored_pins = msgspec.json.Decoder(list[_StoredPin])
 
 def decode_checkpoint(text: str, *, tables: bool = True) -> Checkpoint:
     """Read a checkpoint; without `tables`, all but its pins. Raises `ValueError`."""
-    found = _stored.decode(text)
+    stored = _stored.decode(text)
     pins: list[Pin] = []
     for key, incarnation, path, version, rows, uuid, seq in (
-        _stored_pins.decode(found.pins) if tables else ()
+        _stored_pins.decode(stored.pins) if tables else ()
     ):
         pins.append(
             Pin(
@@ -123,17 +123,17 @@ def decode_checkpoint(text: str, *, tables: bool = True) -> Checkpoint:
             )
         )
     try:
-        operations = base64.b64decode(found.operations, validate=True)
+        operations = base64.b64decode(stored.operations, validate=True)
     except binascii.Error as error:
         raise ValueError(f"the operations of a checkpoint: {error}") from error
     if len(operations) % 8:
         raise ValueError("the operations of a checkpoint are cut off")
     return Checkpoint(
-        seq=found.seq,
-        since=found.since,
+        seq=stored.seq,
+        since=stored.since,
         pins=tuple(pins),
-        oldest_us=found.created[0],
-        newest_us=found.created[1],
+        oldest_us=stored.created[0],
+        newest_us=stored.created[1],
         operations=operations,
     )
 

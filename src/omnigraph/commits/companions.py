@@ -135,9 +135,11 @@ class _Group:
         if leader.changes is not None:
             effective = tuple(leader.changes.effective())
             leader.touched = touched_by(effective)
-            self._take(leader, effective, *_weight(effective))
+            self._add_member(leader, effective, *_weight(effective))
 
-    def _take(self, member: Member, changes: Sequence[TableChange], rows: int, size: int) -> None:
+    def _add_member(
+        self, member: Member, changes: Sequence[TableChange], rows: int, size: int
+    ) -> None:
         self._overlay.take(changes, member.touched)
         for key in member.touched:
             self._sessions.setdefault(key, set()).add(_session(member))
@@ -212,7 +214,7 @@ class _Group:
             return Verdict.LATER
         self._known[member.identity.operation_id] = member
         member.first = member.first or self._capture
-        self._take(member, effective, rows, size)
+        self._add_member(member, effective, rows, size)
         return Verdict.IN
 
 

@@ -35,8 +35,8 @@ def table_changes(
             blob_bytes=blobs,
         )
         old, new = delta.before.cast(schema), delta.after.cast(schema)
-    found = row_changes(old, new)
-    return None if found.is_empty else found
+    changes = row_changes(old, new)
+    return None if changes.is_empty else changes
 
 
 def may_differ(before: Pin | None, after: Pin | None) -> bool:

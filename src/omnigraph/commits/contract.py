@@ -109,15 +109,15 @@ class SchemaContract:
         """
         for _attempt in range(SCHEMA_READS_MAX):
             # The state first: the others are replaced before it, so they are never older.
-            found = self._read_all()
-            self._check_domain(found[2])
-            named = _named_hash(found[2])
+            contents = self._read_all()
+            self._check_domain(contents[2])
+            named = _named_hash(contents[2])
             known = self._manifest.capture(fresh=False)
             if named == known.head.schema_hash:
                 try:
-                    return self._checked(found)
+                    return self._checked(contents)
                 except OmniGraphError:
-                    if self._settled(found[2], named):
+                    if self._settled(contents[2], named):
                         raise
                     continue
             # Either this handle or the copy is behind.
@@ -125,7 +125,7 @@ class SchemaContract:
             if named == head:
                 continue
             if not self._was_named(named):
-                self._checked(found)
+                self._checked(contents)
                 raise FormatError(
                     f"{STATE} names a schema this graph never had",
                     hint="restore the schema files from a backup",
@@ -214,10 +214,10 @@ class SchemaContract:
         """
         listed = self._files.tags()
         if listed is None:
-            found, _tags = self._read_contents()
+            contents, _tags = self._read_contents()
             count("schema_exists", len(STAGING))
             _refuse_staging(name for name in STAGING if self._files.exists(name))
-            return found
+            return contents
         count("schema_listings")
         _refuse_staging(name for name in STAGING if name in listed)
         shown = tuple(listed.get(name) for name in CONTRACT_FILES)
@@ -225,39 +225,39 @@ class SchemaContract:
             known = self._listed
         if known is not None and None not in shown and known[0] == shown:
             return known[1]
-        found, tags = self._read_contents()
+        contents, tags = self._read_contents()
         with self._lock:
-            self._listed = (tags, found)
-        return found
+            self._listed = (tags, contents)
+        return contents
 
     def _read_contents(self) -> tuple[Contents, Tags]:
         count("schema_text_reads", len(CONTRACT_FILES))
         state = self._read(STATE)
         source, ir = side_by_side(self._read, (SOURCE, IR), at_once=self._files.calls_at_once)
-        found = (source, ir, state)
-        return tuple(item[0] for item in found), tuple(item[1] for item in found)
+        tagged = (source, ir, state)
+        return tuple(item[0] for item in tagged), tuple(item[1] for item in tagged)
 
     def _read(self, name: str) -> tuple[bytes, str | None]:
-        found = self._files.read_tagged(name)
-        if found is None:
+        tagged = self._files.read_tagged(name)
+        if tagged is None:
             raise FormatError(
                 f"{name} is missing", hint="restore it from a backup; the graph cannot be used"
             )
-        return found
+        return tagged
 
-    def _checked(self, found: Contents) -> AcceptedSchema:
+    def _checked(self, contents: Contents) -> AcceptedSchema:
         with self._lock:
-            if found != self._bytes or self._accepted is None:
-                self._accepted = self._check(found)
-                self._bytes = found
-                self._known.put(self._accepted.ir_hash(), (self._accepted, found[0].decode()))
-            self.source = found[0].decode()
+            if contents != self._bytes or self._accepted is None:
+                self._accepted = self._check(contents)
+                self._bytes = contents
+                self._known.put(self._accepted.ir_hash(), (self._accepted, contents[0].decode()))
+            self.source = contents[0].decode()
             return self._accepted
 
-    def _check(self, found: Contents) -> AcceptedSchema:
-        source, ir_bytes, state_bytes = found
+    def _check(self, contents: Contents) -> AcceptedSchema:
+        source, ir_bytes, state_bytes = contents
         known = self._known.get(_named_hash(state_bytes) or "")
-        if known is not None and found == contract_files(known[1], known[0]):
+        if known is not None and contents == contract_files(known[1], known[0]):
             # To the byte what the schema says that is meant.
             return known[0]
         text = _read_as(SOURCE, source.decode)
@@ -307,8 +307,8 @@ def _named_hash(state: bytes) -> str | None:
 
 def _member(state: bytes, name: str) -> str | None:
     try:
-        found = json.loads(state)
+        fields = json.loads(state)
     except _DAMAGED:
         return None
-    named = found.get(name) if isinstance(found, dict) else None
+    named = fields.get(name) if isinstance(fields, dict) else None
     return named if isinstance(named, str) else None

@@ -1,4 +1,4 @@
-"""A branch's own line of a table's versions, made by its first write to that table."""
+"""A graph branch's own branch of a table, made by its first write to that table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def owned_table(base: Base, table: Table) -> Table | None:
 
 
 def make_fork(publisher: Publisher, base: Base, table: Table, new_id: str) -> Table:
-    """Start a line of versions for a branch.
+    """Start a branch of a table for a graph branch.
 
-    A line that is not published is only space: no other ever has its name.
+    A table branch that is not published is only space: no other ever has its name.
     """
     forked, files = fork_table(base.tables, table, base.capture.branch.fork_name(new_id))
     fire(Failpoint.FORK_POST_CREATE)
@@ -33,7 +33,7 @@ def make_fork(publisher: Publisher, base: Base, table: Table, new_id: str) -> Ta
 
 
 class Forks:
-    """Lines a write will need unless it is refused, made while it is still looked at."""
+    """Table branches a write will need unless it is refused, made while it is still looked at."""
 
     def __init__(
         self, publisher: Publisher, base: Base, entities: Iterable[Entity], new_ids: Iterable[str]
@@ -49,12 +49,12 @@ class Forks:
             self._coming[entity.table_key] = made
 
     def take(self, entity: Entity) -> Table | None:
-        """Return the line of a table; None when it was not made ahead."""
+        """Return the branch of a table; None when it was not made ahead."""
         coming = self._coming.pop(entity.table_key, None)
         return None if coming is None else coming.result()
 
     def discard(self) -> None:
-        """Remove the lines that were not taken."""
+        """Remove the table branches that were not taken."""
         for made in self._coming.values():
             with contextlib.suppress(OmniGraphError):
                 forked = made.result()

@@ -114,8 +114,8 @@ class History:
     def author(self, version: int, table_key: str, entity_id: str) -> GraphCommit:
         """Return the commit of a manifest version that touched a row."""
         group = self._group(version)
-        found = None if group is None else group.author(table_key, entity_id)
-        return self.head_at(version) if found is None else self.commits[found]
+        commit_id = None if group is None else group.author(table_key, entity_id)
+        return self.head_at(version) if commit_id is None else self.commits[commit_id]
 
     # ---- tables ---------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class History:
     def first_pin(self, pin: Pin, version: int) -> Pin:
         """Return how a table first came to one of its versions, or above: the oldest such pin.
 
-        `pin` is a later one of the same line of versions.
+        `pin` is a later one of the same branch of the table.
         """
         recent = self.recent
         below = recent.pin_below(pin.incarnation)
@@ -143,11 +143,11 @@ class History:
             below is not None and below.path == pin.path and below.version >= version
         )
         if is_older and self._past is not None:
-            found = self._past.first_pin(pin, version, recent.floor)
+            first = self._past.first_pin(pin, version, recent.floor)
         else:
             pins = recent.pins_of(pin.incarnation, pin.seq)
-            found = next((p for p in pins if p.path == pin.path and p.version >= version), None)
-        return found or pin
+            first = next((p for p in pins if p.path == pin.path and p.version >= version), None)
+        return first or pin
 
     def only_maintenance(self, pin: Pin, *, since: Place) -> bool:
         """Whether a table's rows are still those of an earlier published version of it.
@@ -199,10 +199,10 @@ class History:
     def commit_of(self, operation_id: str, *, past: bool = True) -> GraphCommit | None:
         """Return the commit an operation made, if it made one; without `past`, lately."""
         recent = self.recent
-        found = recent.by_operation.get(operation_id)
-        if found is None and past and recent.floor and self._past is not None:
-            found = self._past.commit_of(operation_id, recent.floor)
-        return found
+        commit = recent.by_operation.get(operation_id)
+        if commit is None and past and recent.floor and self._past is not None:
+            commit = self._past.commit_of(operation_id, recent.floor)
+        return commit
 
     def oldest_first(self, after: int, to: int) -> Iterator[GraphCommit]:
         """Yield the commits after a manifest version up to another one."""
@@ -234,32 +234,32 @@ class History:
 
     def heads_between(self, after: int, to: int) -> list[GraphCommit]:
         """Return the last commit of every manifest version after one up to another."""
-        found: list[GraphCommit] = []
+        heads: list[GraphCommit] = []
         for commit in self.oldest_first(after, to):
-            if found and found[-1].manifest_version == commit.manifest_version:
-                found[-1] = commit
+            if heads and heads[-1].manifest_version == commit.manifest_version:
+                heads[-1] = commit
             else:
-                found.append(commit)
-        return found
+                heads.append(commit)
+        return heads
 
     def find(self, commit_id: str) -> GraphCommit | None:
         """Return a commit by its id."""
         recent = self.recent
-        found = recent.commits.get(commit_id)
-        if found is None and recent.floor and self._past is not None:
-            found = self._past.find(commit_id, recent.floor)
-        return found
+        commit = recent.commits.get(commit_id)
+        if commit is None and recent.floor and self._past is not None:
+            commit = self._past.find(commit_id, recent.floor)
+        return commit
 
     def starting_with(self, prefix: str) -> list[GraphCommit]:
         """Return the commits whose ids begin so, oldest first."""
         recent = self.recent
         # A copy, made at once: a writer may add to it meanwhile.
         commits = recent.commits.copy()
-        found = [item for name, item in commits.items() if name.startswith(prefix)]
+        matches = [item for name, item in commits.items() if name.startswith(prefix)]
         if recent.floor and self._past is not None:
             older = self._past.starting_with(prefix, recent.floor)
-            found += [item for item in older if item not in found]
-        return sorted(found, key=lambda item: (item.manifest_version, item.place))
+            matches += [item for item in older if item not in matches]
+        return sorted(matches, key=lambda item: (item.manifest_version, item.place))
 
 
 class _Commits(Mapping[str, GraphCommit]):
@@ -269,10 +269,10 @@ class _Commits(Mapping[str, GraphCommit]):
         self._history = history
 
     def __getitem__(self, commit_id: str) -> GraphCommit:
-        found = self._history.find(commit_id)
-        if found is None:
+        commit = self._history.find(commit_id)
+        if commit is None:
             raise KeyError(commit_id)
-        return found
+        return commit
 
     def _all(self) -> Iterator[GraphCommit]:
         return self._history.oldest_first(0, self._history.recent.last)

@@ -52,15 +52,17 @@ def alone(identity: CommitIdentity) -> CommitChain:
 
 def chained(members: Iterable[tuple[CommitIdentity, Touched]]) -> CommitChain:
     """Return commits as one chain, each made after the one before: a moment names one state."""
-    found: list[CommitIdentity] = []
+    identities: list[CommitIdentity] = []
     touched: list[Touched] = []
     for identity, rows in members:
-        if found:
-            earliest = found[-1].created_at_us + 1
+        if identities:
+            earliest = identities[-1].created_at_us + 1
             identity = replace(identity, created_at_us=max(identity.created_at_us, earliest))
-        found.append(identity)
+        identities.append(identity)
         touched.append(rows)
-    return CommitChain(members=tuple(found), touched=tuple(touched) if len(found) > 1 else ())
+    return CommitChain(
+        members=tuple(identities), touched=tuple(touched) if len(identities) > 1 else ()
+    )
 
 
 def mint(

@@ -2,7 +2,7 @@
 
 The manifest has no version for it: its tables are those before the group with the rows of the
 commits up to it. Where that is neither the table before nor the table after the group, it is made
-on demand as a version beside the table's line of versions. Such versions are a cache: they are
+on demand as a version beside the branch of the table. Such versions are a cache: they are
 remembered in this process only, no manifest names them, and a cleanup takes them. A handle that
 must not write makes them in a folder of its own.
 """
@@ -78,8 +78,8 @@ class InnerStates:
         later = sum_of(touched[until:])
         if not later.all:
             return pin
-        # On its own line the version before has the content of the one published before, also
-        # where this is the first of a branch, or a restored one.
+        # On its own branch of the table the version before has the content of the one published
+        # before, also where this is the first of a branch, or a restored one.
         count = pin.row_count - later.growth
         if not earlier.all:
             return replace(pin, version=pin.version - 1, row_count=count, seq=_NEVER)
@@ -99,8 +99,8 @@ class InnerStates:
         change = change_of(after, entity, earlier)
         staged = stage_table(before, change, {OPERATION_PROPERTY: f"state@{pin.version}"})
         commit = commit_beside if self._writable else commit_apart
-        found = commit(self._tables, staged)
-        return found.path, found.version
+        table = commit(self._tables, staged)
+        return table.path, table.version
 
     def _copy(self, table: Table) -> Table:
         """Return a copy that can be written to, outside a graph that must not be."""
@@ -121,8 +121,8 @@ def change_of(after: Table, entity: Entity, rows: RowIds) -> TableChange:
     change = TableChange(entity, deleted=list(rows.deleted))
     if rows.written:
         schema, where = rows_schema(entity), id_filter("id", rows.written)
-        found = after.scan(columns=schema.names, where=where, blob_bytes=has_blobs(entity))
-        change.changed = found.cast(schema)
+        written = after.scan(columns=schema.names, where=where, blob_bytes=has_blobs(entity))
+        change.changed = written.cast(schema)
     return change
 
 

@@ -103,10 +103,10 @@ def decode_intent(body: bytes) -> Intent | None:
 def newer_format(body: bytes) -> int | None:
     """Return the format number of an intent some newer release wrote, else None."""
     try:
-        found = msgspec.json.decode(body)
+        fields = msgspec.json.decode(body)
     except _UNREADABLE:
         return None
-    number = found.get("format") if isinstance(found, dict) else None
+    number = fields.get("format") if isinstance(fields, dict) else None
     return number if isinstance(number, int) and number > MESSAGE_FORMAT else None
 
 

@@ -22,9 +22,9 @@ class ClearLeftovers(PlainOperation):
 
     def prepare(self, base: Base) -> ChangeSet:
         """Find the tables that stand above their published version without a slot to explain it."""
-        found = self._recovery.leftovers(base.capture)
+        pins = self._recovery.leftovers(base.capture)
         return ChangeSet(
-            steps=tuple(TableStep(table_key=pin.table_key, step=GoBack()) for pin in found)
+            steps=tuple(TableStep(table_key=pin.table_key, step=GoBack()) for pin in pins)
         )
 
     def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:

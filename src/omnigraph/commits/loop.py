@@ -179,11 +179,11 @@ class Writer:
     @contextlib.contextmanager
     def trial(self, operation: Operation, schema: AcceptedSchema) -> Iterator[BranchState]:
         """Hold the state an operation would make of the newest one, for reading; see `tried`."""
-        capture = self.publisher.manifest.capture()
+        state = self.publisher.manifest.capture()
         fire(Failpoint.WRITE_POST_CAPTURE)
-        if capture.head.schema_hash != schema.ir_hash():
+        if state.head.schema_hash != schema.ir_hash():
             raise SchemaMovedError
-        base = self.base_at(capture, schema)
+        base = self.base_at(state, schema)
         changes = operation.prepare(base)
 
         def stage(apart: Base) -> tuple[PlannedTable, ...]:
@@ -196,12 +196,12 @@ class Writer:
         """Return the newest state as something to compute on."""
         return self.base_at(self.publisher.manifest.capture(), schema)
 
-    def base_at(self, capture: BranchState, schema: AcceptedSchema | None) -> Base:
+    def base_at(self, state: BranchState, schema: AcceptedSchema | None) -> Base:
         """Return a captured state as something to compute on."""
         return Base(
             accepted=schema,
-            capture=capture,
-            pins=capture.pins,
+            capture=state,
+            pins=state.pins,
             tables=self.publisher.tables,
             id_lookup=self.id_lookup,
         )
@@ -230,13 +230,13 @@ class Writer:
         return tuple(side_by_side(staged, changes.effective(), at_once=at_once))
 
     def _own_table(self, base: Base, entity: Entity, forks: Forks | None) -> Table:
-        """Return the table to write to; the first write on a branch starts a line of its own."""
+        """Return the table to write to; a branch's first write starts its own table branch."""
         own = owned_table(base, base.table(entity))
         own = own or (None if forks is None else forks.take(entity))
         return own or make_fork(self.publisher, base, base.table(entity), self.new_id())
 
     def fork_ahead(self, base: Base, table_keys: Sequence[str]) -> Forks:
-        """Begin to make the lines of versions that a write to these tables needs."""
+        """Begin to make the table branches that a write to these tables needs."""
         entities: list[Entity] = []
         if table_keys and not base.capture.branch.is_main:
             known = {item.table_key: item for item in base.schema.catalog.entities()}
@@ -299,24 +299,24 @@ class _Attempts:
             self._writer.check_stored_schema()
         for losses in range(self._persistence.attempts):
             with contextlib.ExitStack() as stack:
-                capture = manifest.capture(fresh=self._persistence.looks or losses > 0)
+                state = manifest.capture(fresh=self._persistence.looks or losses > 0)
                 fire(Failpoint.WRITE_POST_CAPTURE)
                 done = manifest.commit_of(
                     self._request.operation_id, past=self._member.may_be_repeated
                 )
                 if done is not None:
                     return done, self._own_changes(done, prepared)
-                check_schema(self._member, capture)
+                check_schema(self._member, state)
                 slot: HeldSlot | None = None
                 if self._reserves(losses):
-                    slot = self._reserve(capture)
+                    slot = self._reserve(state)
                     if slot is None:
                         continue
                     stack.enter_context(slot)
                 try:
-                    check_head(self._member, capture, manifest.history)
-                    if prepared is None or not self._still_valid(prepared, capture):
-                        prepared = self._prepare(capture)
+                    check_head(self._member, state, manifest.history)
+                    if prepared is None or not self._still_valid(prepared, state):
+                        prepared = self._prepare(state)
                     if not self._publishes(prepared):
                         self._operation.finish(None, None)
                         if slot is not None:
@@ -326,15 +326,15 @@ class _Attempts:
                     # Nothing has moved: a refused change leaves no slot behind.
                     if slot is not None:
                         slot.remove()
-                    self._refused(error, capture)
+                    self._refused(error, state)
                     continue
                 try:
                     self._publishing = True
-                    commit = self._publish(capture, prepared, slot)
+                    commit = self._publish(state, prepared, slot)
                 except HeadMoved as lost:
                     self._publishing = False
                     self._may_land |= lost.may_land and prepared.can_be_finished
-                    self._clear_dead_owner(capture)
+                    self._clear_dead_owner(state)
                     prepared = self._reusable(prepared)
                     continue
                 except (ConflictError, DriftError):
@@ -363,29 +363,29 @@ class _Attempts:
         return self._member.commit, self._member.changes
 
     def prepare_only(self) -> ChangeSet:
-        capture = self._publisher.manifest.capture()
+        state = self._publisher.manifest.capture()
         history = self._publisher.manifest.history
-        check_schema(self._member, capture)
-        check_head(self._member, capture, history)
-        base = self._writer.base_at(capture, self._member.schema)
+        check_schema(self._member, state)
+        check_head(self._member, state, history)
+        base = self._writer.base_at(state, self._member.schema)
         changes = self._operation.prepare(base)
-        check_strict(self._member, changes, capture, history)
+        check_strict(self._member, changes, state, history)
         return changes
 
-    def _refused(self, error: BaseException, capture: BranchState) -> None:
+    def _refused(self, error: BaseException, state: BranchState) -> None:
         """Raise what a failed preparation comes to; return when it is worth trying again."""
         if isinstance(error, LeftoversFound):
             self._writer.clear_leftovers()
             return
-        if isinstance(error, VersionReclaimedError) and self._is_behind(capture):
+        if isinstance(error, VersionReclaimedError) and self._is_behind(state):
             return
         if isinstance(error, VersionReclaimedError | StorageError):
             raise self._publisher.failure(error) from error
         raise error
 
-    def _is_behind(self, capture: BranchState) -> bool:
+    def _is_behind(self, state: BranchState) -> bool:
         """Whether the state a write was prepared on is gone because there is a newer one."""
-        return self._publisher.manifest.capture().version != capture.version
+        return self._publisher.manifest.capture().version != state.version
 
     def _given_up(self) -> OmniGraphError:
         text = self._persistence.given_up.format(attempts=self._persistence.attempts)
@@ -411,17 +411,17 @@ class _Attempts:
                 return False
         return losses >= RESERVE_AFTER_LOSSES
 
-    def _reserve(self, capture: BranchState) -> HeldSlot | None:
+    def _reserve(self, state: BranchState) -> HeldSlot | None:
         """Take the slot before preparing: from then on no other writer can move the head."""
-        identity = self._identity_on(capture, self._member)
-        slot = self._publisher.reserve(capture, identity, self._writer.new_id())
+        identity = self._identity_on(state, self._member)
+        slot = self._publisher.reserve(state, identity, self._writer.new_id())
         if slot is None:
-            self._clear_dead_owner(capture)
+            self._clear_dead_owner(state)
         return slot
 
-    def _clear_dead_owner(self, capture: BranchState) -> None:
-        if self._persistence.waits and self._publisher.slots.exists(capture.slot):
-            self._writer.recovery.resolve(capture.slot)
+    def _clear_dead_owner(self, state: BranchState) -> None:
+        if self._persistence.waits and self._publisher.slots.exists(state.slot):
+            self._writer.recovery.resolve(state.slot)
 
     # ---- attending a publish --------------------------------------------------------------
 
@@ -439,57 +439,57 @@ class _Attempts:
         return prepared.has_effect or self._request.merged_parent is not None
 
     def _publish(
-        self, capture: BranchState, prepared: Prepared, slot: HeldSlot | None
+        self, state: BranchState, prepared: Prepared, slot: HeldSlot | None
     ) -> GraphCommit:
         changes = prepared.changes
         for member in prepared.members:
             member.tried = True
         plan = PublishPlan(
-            chain=self._chain(capture, prepared),
+            chain=self._chain(state, prepared),
             rollback_id=self._writer.new_id(),
             tables=prepared.tables,
             entries=changes.entries,
             merged_state=self._request.merged_state,
         )
         waits = self._persistence.waits
-        return self._publisher.publish(capture, plan, self, reserved=slot, wait=waits)
+        return self._publisher.publish(state, plan, self, reserved=slot, wait=waits)
 
-    def _chain(self, capture: BranchState, prepared: Prepared) -> CommitChain:
+    def _chain(self, state: BranchState, prepared: Prepared) -> CommitChain:
         if prepared.changes.chain is not None:
             return prepared.changes.chain
         if len(prepared.members) > 1:
             members = prepared.members
-            return chained((self._identity_on(capture, item), item.touched) for item in members)
-        identity = self._identity_on(capture, self._member)
+            return chained((self._identity_on(state, item), item.touched) for item in members)
+        identity = self._identity_on(state, self._member)
         if prepared.changes.schema_hash is not None:
             identity = replace(identity, schema_hash=prepared.changes.schema_hash)
         return alone(identity)
 
     @staticmethod
-    def _identity_on(capture: BranchState, member: Member) -> CommitIdentity:
-        return replace(member.identity, schema_hash=capture.head.schema_hash)
+    def _identity_on(state: BranchState, member: Member) -> CommitIdentity:
+        return replace(member.identity, schema_hash=state.head.schema_hash)
 
-    def _still_valid(self, prepared: Prepared, capture: BranchState) -> bool:
+    def _still_valid(self, prepared: Prepared, state: BranchState) -> bool:
         """Whether every table the attempt rests on is still at the version it read."""
         if self._request.merged_parent is not None:
             # A merge rests on the whole history of its target, not on tables alone.
             return False
-        if not all(item.is_published_in(capture) for item in prepared.tables):
+        if not all(item.is_published_in(state) for item in prepared.tables):
             return False
         return all(
-            capture.pins[key].version == version for key, version in prepared.read_pins.items()
+            state.pins[key].version == version for key, version in prepared.read_pins.items()
         )
 
     # ---- preparing ------------------------------------------------------------------------
 
-    def _prepare(self, capture: BranchState) -> Prepared:
+    def _prepare(self, state: BranchState) -> Prepared:
         started = time.monotonic()
         member = self._member
-        base = self._writer.base_at(capture, member.schema)
+        base = self._writer.base_at(state, member.schema)
         forks = self._writer.fork_ahead(base, self._operation.tables_surely_written())
         try:
             member.changes = changes = self._operation.prepare(base)
-            check_strict(member, changes, capture, self._publisher.manifest.history)
+            check_strict(member, changes, state, self._publisher.manifest.history)
             members = self._with_companions(base)
             fire(Failpoint.WRITE_POST_VALIDATE_PRE_STAGE)
             changes = together([item.changes for item in members if item.changes is not None])
@@ -497,7 +497,7 @@ class _Attempts:
         finally:
             forks.discard()
         fire(Failpoint.WRITE_POST_STAGE)
-        member.first = member.first or capture
+        member.first = member.first or state
         self._seconds = time.monotonic() - started
         return Prepared(
             members=members, changes=changes, tables=tables, read_pins=dict(base.read_pins)

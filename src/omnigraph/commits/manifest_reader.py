@@ -122,8 +122,8 @@ class ManifestReader:
         self.history = History(self._past, recent)
         if head is not None:
             # Rows that were not looked at must be those of the same graph.
-            found = self.history.head_at(seen).graph_commit_id
-            self._replaced = self._replaced or found != head.graph_commit_id
+            commit_id = self.history.head_at(seen).graph_commit_id
+            self._replaced = self._replaced or commit_id != head.graph_commit_id
 
     def _tell_of_another(
         self, records: Sequence[Record], head: GraphCommit | None, seen: int
@@ -294,12 +294,12 @@ def check_stamp(view: JournalView, supported: int) -> None:
             remedy="the graph was not initialised to the end, or is damaged",
         )
     text = raw.decode(errors="replace")
-    found: int | str = int(text) if text.isascii() and text.isdigit() else text
-    if found == supported:
+    stamp: int | str = int(text) if text.isascii() and text.isdigit() else text
+    if stamp == supported:
         return
-    newer = isinstance(found, int) and found > supported
+    newer = isinstance(stamp, int) and stamp > supported
     raise FormatVersionError(
-        found=found,
+        found=stamp,
         supported=supported,
         remedy="upgrade omnigraph first" if newer else REBUILD,
     )

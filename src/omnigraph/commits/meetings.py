@@ -79,10 +79,10 @@ class Meetings:
     def _each(
         self, infos: Sequence[BranchInfo], merged: Callable[[BranchInfo], Collection[str]]
     ) -> list[OwnHistory]:
-        found = side_by_side(merged, infos, at_once=self._lines.calls_at_once)
+        sources = side_by_side(merged, infos, at_once=self._lines.calls_at_once)
         return [
             OwnHistory(branch=info.branch_uid, parent=info.parent, merged=names)
-            for info, names in zip(infos, found, strict=True)
+            for info, names in zip(infos, sources, strict=True)
         ]
 
     def merged(self, infos: Sequence[BranchInfo], retired: Sequence[BranchInfo]) -> Merged:
@@ -91,8 +91,8 @@ class Meetings:
         What a deleted one took may have come to others through it.
         """
         passed_on = [frozenset(item.merged) for item in self.of_retired(retired)]
-        found = side_by_side(self._merged_into, infos, at_once=self._lines.calls_at_once)
-        by_branch = dict(zip((info.branch_uid for info in infos), found, strict=True))
+        sources = side_by_side(self._merged_into, infos, at_once=self._lines.calls_at_once)
+        by_branch = dict(zip((info.branch_uid for info in infos), sources, strict=True))
         return Merged(
             by_branch=by_branch,
             parents={info.branch_uid: info.parent for info in infos},
@@ -105,11 +105,11 @@ class Meetings:
         if manifest is None:
             return frozenset()
         version = manifest.capture().version
-        since, found = self._known.get(uid) or (info.forked_at, frozenset[str]())
-        found |= merged_between(manifest.history, since, version)
-        self._known.put(uid, (version, found))
-        return found
+        since, sources = self._known.get(uid) or (info.forked_at, frozenset[str]())
+        sources |= merged_between(manifest.history, since, version)
+        self._known.put(uid, (version, sources))
+        return sources
 
 
-def _union(found: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*found)
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)

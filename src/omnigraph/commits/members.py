@@ -77,7 +77,7 @@ class Member:
 
 def _own(error: E) -> E:
     """Return another error that says the same; tracebacks of several threads do not mix in it."""
-    found: E = type(error).__new__(type(error), *error.args)
-    found.__dict__.update(error.__dict__)
-    found.__cause__ = error.__cause__
-    return found
+    copy: E = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    copy.__cause__ = error.__cause__
+    return copy

@@ -78,9 +78,9 @@ class OpenBranch(Struct, weakref=True, eq=False):
         begun = elapsed_s()
         if max_staleness_s is not None and begun - self.looked_s <= max_staleness_s:
             return self.manifest.capture(fresh=False)
-        found = self.manifest.capture()
+        state = self.manifest.capture()
         self.looked_s = begun
-        return found
+        return state
 
 
 class OpenBranches:
@@ -253,7 +253,7 @@ class OpenBranches:
 
     def sweep(self) -> list[Verdict]:
         """Resolve the interrupted writes of every branch, then what they left on main's tables."""
-        found: list[Verdict] = []
+        verdicts: list[Verdict] = []
         self.main.recovery.set_aside_torn()
         self._slots.remove_unfinished()
         names = self._slots.names()
@@ -261,10 +261,10 @@ class OpenBranches:
         for name in names:
             verdict = self._resolve(name)
             if verdict is not None:
-                found.append(verdict)
+                verdicts.append(verdict)
         if self.main.writer.clear_leftovers():
-            found.append(Verdict.ROLLED_BACK)
-        return found
+            verdicts.append(Verdict.ROLLED_BACK)
+        return verdicts
 
     def _resolve(self, slot: str) -> Verdict | None:
         branch = self.main.recovery.branch_of(slot)
@@ -281,8 +281,8 @@ class OpenBranches:
     def containing(self, commit_id: str) -> tuple[OpenBranch, GraphCommit]:
         """Return a branch whose history holds a commit, and the commit. Raises `NotFoundError`."""
         for line in self.warm():
-            if (found := line.manifest.history.commits.get(commit_id)) is not None:
-                return line, found
+            if (commit := line.manifest.history.commits.get(commit_id)) is not None:
+                return line, commit
         for info in self.directory.branches():
             try:
                 line = self.get(info.name)
@@ -292,8 +292,8 @@ class OpenBranches:
                     raise
                 # Deleted since it was listed: what is looked for may lie elsewhere.
                 continue
-            if (found := line.manifest.history.commits.get(commit_id)) is not None:
-                return line, found
+            if (commit := line.manifest.history.commits.get(commit_id)) is not None:
+                return line, commit
         raise NotFoundError(f"commit '{commit_id}' does not exist")
 
     def history(self, branch_uid: str) -> ManifestReader | None:
@@ -301,16 +301,16 @@ class OpenBranches:
         line = self._in_use(branch_uid)
         if line is not None:
             return line.manifest
-        found = self._past.get(branch_uid)
+        manifest = self._past.get(branch_uid)
         branch = parse_branch_uid(branch_uid)
-        if found is not None or branch is None:
-            return found
+        if manifest is not None or branch is None:
+            return manifest
         try:
-            found = self._manifest(branch, self.main.manifest)
+            manifest = self._manifest(branch, self.main.manifest)
         except NotFoundError:
             return None
-        self._past.put(branch_uid, found, _weight(found))
-        return found
+        self._past.put(branch_uid, manifest, _weight(manifest))
+        return manifest
 
     def _in_use(self, branch_uid: str) -> OpenBranch | None:
         """Return a branch if a caller has it at hand."""
@@ -334,10 +334,10 @@ class OpenBranches:
 
         Raises `NotFoundError` and `VersionReclaimedError`.
         """
-        found = line.manifest.at_version(version)
+        state = line.manifest.at_version(version)
         if version < line.manifest.view.version:
             self.directory.check_kept(line.branch, version)
-        return found
+        return state
 
     def state_of(self, line: OpenBranch, commit: GraphCommit) -> BranchState:
         """Return the state a commit of a branch made, if it can still be read."""
@@ -358,10 +358,10 @@ class OpenBranches:
     def _check_kept(self, branch: BranchId, version: int) -> None:
         self.directory.check_kept(branch, version)
 
-    def is_stored(self, capture: BranchState) -> bool:
+    def is_stored(self, state: BranchState) -> bool:
         """Whether every table of a state is still there."""
         try:
-            tables = [self._tables.open(pin.path, pin.version) for pin in capture.pins.values()]
+            tables = [self._tables.open(pin.path, pin.version) for pin in state.pins.values()]
         except NotFoundError:
             return False
         return not any(table.is_gone is not None and table.is_gone() for table in tables)
@@ -372,30 +372,30 @@ class OpenBranches:
         A branch that is written to moves on, and a cleanup may take the state found first.
         """
         for _attempt in range(BRANCH_CONTROL_ATTEMPTS_MAX):
-            capture = find()
+            state = find()
             try:
-                return name(capture)
+                return name(state)
             except VersionReclaimedError:
-                if find().version == capture.version:
+                if find().version == state.version:
                     raise
         raise ConflictError("other writers kept changing the branch", hint="try again")
 
-    def create(self, name: str, capture: BranchState) -> BranchInfo:
+    def create(self, name: str, state: BranchState) -> BranchInfo:
         """Make a branch whose first state is the captured one."""
-        if capture.inner:
-            return self._create_inside(name, capture)
-        info, view = self.directory.create(name, self.holding(capture))
+        if state.inner:
+            return self._create_inside(name, state)
+        info, view = self.directory.create(name, self.holding(state))
         if view is not None:
             with self._lock:
                 self._made.put(name, (info, view))
         return info
 
-    def _create_inside(self, name: str, capture: BranchState) -> BranchInfo:
+    def _create_inside(self, name: str, state: BranchState) -> BranchInfo:
         """Make a branch that starts between commits which were published together."""
-        manifest = self.get(capture.branch.name).manifest
-        group, commits = manifest.history.group_until(capture.head)
-        after = manifest.at_version(capture.version)
-        before = self.holding(manifest.at_version(capture.version - 1))
+        manifest = self.get(state.branch.name).manifest
+        group, commits = manifest.history.group_until(state.head)
+        after = manifest.at_version(state.version)
+        before = self.holding(manifest.at_version(state.version - 1))
         if self._tables.is_gone(before.branch.path, before.version):
             raise VersionReclaimedError(
                 f"graph version {before.version}, which a branch at this commit would be made "
@@ -403,7 +403,7 @@ class OpenBranches:
                 hint="a cleanup removed it; tag commits that new branches start at",
             )
         operation = TakeOver(group, commits, after.pins)
-        schema = self.schema_at(capture.head.schema_hash)
+        schema = self.schema_at(state.head.schema_hash)
 
         def begin(info: BranchInfo, view: JournalView | None) -> None:
             line = self._open_branch(info, view)
@@ -413,29 +413,29 @@ class OpenBranches:
         info, _view = self.directory.create(name, before, begin)
         return info
 
-    def holding(self, capture: BranchState) -> BranchState:
+    def holding(self, state: BranchState) -> BranchState:
         """Return the same state as its own line of manifest versions holds it.
 
         A branch knows its parent's history, but the versions of it lie with the parent.
         """
-        branch = capture.branch
+        branch = state.branch
         while not branch.is_main:
             info = self.directory.info(branch)
             parent = parse_branch_uid(info.parent or MAIN)
-            if parent is None or capture.version >= info.forked_at:
+            if parent is None or state.version >= info.forked_at:
                 break
             line = self.get(parent.name)
             line.manifest.capture()
-            branch, capture = line.branch, line.manifest.at_version(capture.version)
-        return capture
+            branch, state = line.branch, line.manifest.at_version(state.version)
+        return state
 
-    def maker(self, capture: BranchState) -> BranchId:
+    def maker(self, state: BranchState) -> BranchId:
         """Return the branch that the head of a captured state was made on."""
-        branch = capture.branch
+        branch = state.branch
         while not branch.is_main:
             info = self.directory.info(branch)
             parent = parse_branch_uid(info.parent or MAIN)
-            if parent is None or capture.head.manifest_version > info.forked_at:
+            if parent is None or state.head.manifest_version > info.forked_at:
                 break
             branch = parent
         return branch
@@ -444,13 +444,13 @@ class OpenBranches:
         """Return the branches in use that still exist."""
         with self._lock:
             known = sorted(self._alive.items())
-        found = [self.main]
+        branches = [self.main]
         for name, line in known:
             if self.directory.exists(line.branch):
-                found.append(line)
+                branches.append(line)
             else:
                 self._forget(name, line)
-        return found
+        return branches
 
     def _forget(self, name: str, line: OpenBranch) -> None:
         """Drop a branch that is gone, but not another of its name."""

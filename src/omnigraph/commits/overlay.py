@@ -33,9 +33,9 @@ class _Written:
 
     def rows(self) -> pa.Table:
         """Return the rows that are written."""
-        found = pa.concat_tables(self._parts) if self._parts else self._schema.empty_table()
-        self._parts = [found]
-        return found
+        rows = pa.concat_tables(self._parts) if self._parts else self._schema.empty_table()
+        self._parts = [rows]
+        return rows
 
     def laid_over(self, rows: pa.Table, mine: pa.Table) -> pa.Table:
         """Return stored rows without those touched, and rows written instead."""
@@ -101,8 +101,8 @@ class Overlay(Base):
 
     def row_count(self, entity: Entity) -> int:
         """Return how many rows a type has, or more; 0 means that there is nothing to look at."""
-        found = self.written.get(entity.table_key)
-        return self.pin(entity).row_count + (0 if found is None else len(found.there))
+        written = self.written.get(entity.table_key)
+        return self.pin(entity).row_count + (0 if written is None else len(written.there))
 
     def scan(
         self, entity: Entity, columns: Sequence[str], where: str | None, *, blobs: bool = False
@@ -110,31 +110,33 @@ class Overlay(Base):
         """Return rows that match a filter, and those written, whether they match or not."""
         # Named in full: a class with slots is made anew, so `super()` finds the wrong one.
         rows = Base.scan(self, entity, columns, where, blobs=blobs)
-        found = self.written.get(entity.table_key)
-        return rows if found is None else found.laid_over(rows, found.rows())
+        written = self.written.get(entity.table_key)
+        return rows if written is None else written.laid_over(rows, written.rows())
 
     def existing_ids(self, entity: Entity, ids: Collection[str]) -> set[str]:
         """Return those of the ids that exist."""
-        found = self.written.get(entity.table_key)
-        if found is None:
+        written = self.written.get(entity.table_key)
+        if written is None:
             return self._stored_ids(entity, ids)
-        stored = self._stored_ids(entity, [item for item in ids if item not in found.touched])
-        return stored | {item for item in ids if item in found.there}
+        stored = self._stored_ids(entity, [item for item in ids if item not in written.touched])
+        return stored | {item for item in ids if item in written.there}
 
     def rows_where(self, entity: Entity, column: str, values: Sequence[str]) -> pa.Table:
         """Return rows whose id or endpoint is one of the values, blobs as bytes."""
         rows = Base.rows_where(self, entity, column, values)
-        found = self.written.get(entity.table_key)
-        if found is None or rows is None:
+        written = self.written.get(entity.table_key)
+        if written is None or rows is None:
             return rows
-        return found.laid_over(rows, _where(found.rows(), column, values))
+        return written.laid_over(rows, _where(written.rows(), column, values))
 
     def edge_ends(self, entity: EdgeType, column: str, values: Sequence[str]) -> pa.Table:
         """Return id, src and dst of edges with one of these endpoints."""
         rows = Base.edge_ends(self, entity, column, values)
-        found = self.written.get(entity.table_key)
+        written = self.written.get(entity.table_key)
         return (
-            rows if found is None else found.laid_over(rows, _where(found.rows(), column, values))
+            rows
+            if written is None
+            else written.laid_over(rows, _where(written.rows(), column, values))
         )
 
 
@@ -146,18 +148,18 @@ def together(changes: Sequence[ChangeSet]) -> ChangeSet:
     """Return the changes of several writes as those of one; no row is in two of them."""
     if len(changes) == 1:
         return changes[0]
-    found = ChangeSet()
+    combined = ChangeSet()
     for item in changes:
         for change in item.effective():
-            whole = found.of(change.entity)
+            whole = combined.of(change.entity)
             whole.added = _joined(whole.added, change.added, change.entity)
             whole.changed = _joined(whole.changed, change.changed, change.entity)
             whole.deleted = [*whole.deleted, *change.deleted]
-    for whole in found.tables.values():
+    for whole in combined.tables.values():
         # In one piece: each piece would be written as a batch of its own.
         whole.added = None if whole.added is None else whole.added.combine_chunks()
         whole.changed = None if whole.changed is None else whole.changed.combine_chunks()
-    return found
+    return combined
 
 
 def _joined(rows: pa.Table | None, more: pa.Table | None, entity: Entity) -> pa.Table | None:

@@ -86,12 +86,12 @@ class Past:
     def span(self, version: int) -> Span:
         """Return the span a version lies in: above its floor, up to its last."""
         seq = self._end(version)
-        found = self._spans.get(seq)
-        if found is None:
-            found = self._reading(lambda view: self._load(view, seq))
-            weight = min(max(len(found.commits), 1), COMMITS_HELD_MAX)
-            self._spans.put(seq, found, weight)
-        return found
+        span = self._spans.get(seq)
+        if span is None:
+            span = self._reading(lambda view: self._load(view, seq))
+            weight = min(max(len(span.commits), 1), COMMITS_HELD_MAX)
+            self._spans.put(seq, span, weight)
+        return span
 
     def newest_first(
         self, to: int, *, since_us: int | None = None, until_us: int | None = None
@@ -138,9 +138,9 @@ class Past:
             raise NotFoundError(f"this version of the manifest has no checkpoint {seq} yet")
         end = places[index]
         if index == 0:
-            found = Span()
-            found.take_in(decode(self._between(view, files, (0, 0), end)))
-            return found
+            span = Span()
+            span.take_in(decode(self._between(view, files, (0, 0), end)))
+            return span
         start = places[index - 1]
         before = max(start.row + 1 - LANDMARK_ROWS, 0)
         rows = self._between(view, files, (start.file, before), end)
@@ -148,9 +148,9 @@ class Past:
         mark = landmark(rows.slice(0, known))
         if mark is None:
             raise StorageError("the manifest holds a checkpoint without its commit")
-        found = Span(mark)
-        found.take_in(decode(rows.slice(known)))
-        return found
+        span = Span(mark)
+        span.take_in(decode(rows.slice(known)))
+        return span
 
     def _between(
         self, view: JournalView, files: Sequence[JournalFile], start: tuple[int, int], end: _Place
@@ -177,21 +177,21 @@ class Past:
             for item in files
             if item.is_long
         }
-        found = [
+        places = [
             _Place(number, row, seq)
             for number, item in enumerate(files)
             for row, seq in by_file.get(item.name, ())
         ]
-        seqs = [item.seq for item in found]
+        seqs = [item.seq for item in places]
         with self._lock:
             # Never those of an older view: what is in use would lack the newest span.
             self._seqs = max(self._seqs, seqs, key=len)
-        return found
+        return places
 
     def _checkpoints_in(self, item: JournalFile) -> list[tuple[int, int]]:
         where = f"object_type = '{CHECKPOINT}'"
-        rows, found = self._journal.find(item, where, ["table_version"])
-        return list(zip(rows, found["table_version"].to_pylist(), strict=True))
+        rows, table = self._journal.find(item, where, ["table_version"])
+        return list(zip(rows, table["table_version"].to_pylist(), strict=True))
 
     def _reading(self, read: Callable[[JournalView], T]) -> T:
         """Read from the warm view; from a newer one when a cleanup took files of it.
@@ -228,8 +228,8 @@ class Past:
         """Return commits made up to a checkpoint whose ids begin so, some if they are many."""
         where = f"{_commits_to(to)} AND starts_with(object_id, {quoted(prefix)})"
         rows = self._search(where, ["table_version", "object_id"])[:PREFIX_COMMITS_MAX]
-        found = [self.span(row["table_version"]).commits.get(row["object_id"]) for row in rows]
-        return [item for item in found if item is not None]
+        commits = [self.span(row["table_version"]).commits.get(row["object_id"]) for row in rows]
+        return [item for item in commits if item is not None]
 
     def paths(self) -> set[str]:
         """Return where every table that was ever registered lies."""
@@ -252,16 +252,16 @@ class Past:
         marks, seqs = self._marks
         start, stop = (int(np.searchsorted(marks, mark, side=side)) for side in ("left", "right"))
         for seq in seqs[start:stop].tolist():
-            found = self.span(seq).by_operation.get(operation_id)
-            if found is not None:
-                return found
+            commit = self.span(seq).by_operation.get(operation_id)
+            if commit is not None:
+                return commit
         return None
 
     def first_pin(self, pin: Pin, version: int, to: int) -> Pin | None:
         """Return how a table first came to one of its versions, up to a checkpoint.
 
-        `pin` tells the table and the line of versions, and is the newest that is looked for. The
-        numbers of a line only grow, so few checkpoints are looked at.
+        `pin` tells the branch of the table, and is the newest that is looked for. The versions of
+        such a branch only grow, so few checkpoints are looked at.
         """
         ends = [seq for seq in self._ends(to) if seq < pin.seq]
         index = bisect_left(ends, True, key=lambda seq: self._has_reached(seq, pin, version))
@@ -279,11 +279,11 @@ class Past:
         )
 
     def _checkpoint(self, seq: int) -> Checkpoint:
-        found = self._checkpoints.get(seq)
-        if found is None:
-            found = self._reading(lambda view: self._stored(view, [seq]))[0]
-            self._checkpoints.put(seq, found)
-        return found
+        stored = self._checkpoints.get(seq)
+        if stored is None:
+            stored = self._reading(lambda view: self._stored(view, [seq]))[0]
+            self._checkpoints.put(seq, stored)
+        return stored
 
     def _stored(
         self, view: JournalView, seqs: Sequence[int], *, tables: bool = True
@@ -293,12 +293,12 @@ class Past:
         places = [item for item in self._places(view) if item.seq in wanted]
         if len(places) < len(wanted):
             raise NotFoundError("this version of the manifest lacks some checkpoints yet")
-        found: list[Checkpoint] = []
+        checkpoints: list[Checkpoint] = []
         for number in sorted({item.file for item in places}):
             rows = [item.row for item in places if item.file == number]
             part = self._journal.take(files[number], rows, ["metadata"])
-            found += [_decoded(text, tables=tables) for text in part["metadata"].to_pylist()]
-        return found
+            checkpoints += [_decoded(text, tables=tables) for text in part["metadata"].to_pylist()]
+        return checkpoints
 
     def _summary(self, seq: int) -> _Summary:
         self._summarize(seq)
@@ -344,10 +344,10 @@ def landmark(rows: pa.Table) -> Landmark | None:
     """Return what the last rows of a file say if they end with a checkpoint."""
     if rows["object_type"][-1].as_py() != CHECKPOINT:
         return None
-    found: list[Record] = list(decode(rows))
-    last = found[-1]
-    heads = [item for item in found if isinstance(item, GraphCommit)]
-    groups = [item for item in found if isinstance(item, Group)]
+    records: list[Record] = list(decode(rows))
+    last = records[-1]
+    heads = [item for item in records if isinstance(item, GraphCommit)]
+    groups = [item for item in records if isinstance(item, Group)]
     if not isinstance(last, Checkpoint) or not heads or heads[-1].manifest_version != last.seq:
         return None
     group = groups[-1] if groups and groups[-1].seq == last.seq else None

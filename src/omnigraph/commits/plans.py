@@ -34,12 +34,12 @@ class PlannedTable(Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """The table's own line of versions, which moves."""
+        """The branch of the table that moves."""
         return self.step.path if isinstance(self.step, StagedTable) else self.pin.path
 
-    def is_published_in(self, capture: BranchState) -> bool:
+    def is_published_in(self, state: BranchState) -> bool:
         """Whether a state has the table at the very version that it is to be moved from."""
-        known = capture.pins.get(self.pin.table_key)
+        known = state.pins.get(self.pin.table_key)
         return known is not None and known.place == self.pin.place
 
     @property
@@ -99,13 +99,13 @@ class PublishPlan(Struct, frozen=True, kw_only=True):
 
     def staged_entries(self, versions: Sequence[int]) -> list[TableEntry]:
         """Return what is said about tables, the staged ones at the given versions."""
-        found: list[TableEntry] = list(self.entries)
+        entries: list[TableEntry] = list(self.entries)
         tables = [item for item in self.tables if isinstance(item.step, StagedTable)]
         for item, staged, version in zip(tables, self.staged, versions, strict=True):
-            found += item.entries(version, staged.rows_after, staged.uuid)
-        return found
+            entries += item.entries(version, staged.rows_after, staged.uuid)
+        return entries
 
-    def intent(self, capture: BranchState) -> Intent:
+    def intent(self, state: BranchState) -> Intent:
         """Return what the slot of its owner says."""
         identity = self.identity
         announced = [item.announced for item in self.tables]
@@ -116,11 +116,11 @@ class PublishPlan(Struct, frozen=True, kw_only=True):
             commit_id=identity.commit_id,
             rollback_id=self.rollback_id,
             kind=identity.kind,
-            branch=capture.branch.uid,
+            branch=state.branch.uid,
             merged_parent_commit_id=identity.merged_parent_commit_id,
             merged_branch=identity.merged_branch,
-            head_commit_id=capture.head.graph_commit_id,
-            manifest_version=capture.version,
+            head_commit_id=state.head.graph_commit_id,
+            manifest_version=state.version,
             actor_id=identity.actor_id,
             schema_hash=identity.schema_hash,
             created_at_us=identity.created_at_us,

@@ -11,34 +11,32 @@ from omnigraph.commits.records import MAINTENANCE_KINDS, GraphCommit
 from omnigraph.errors import PreconditionFailedError, VersionConflictError
 
 
-def check_schema(member: Member, capture: BranchState) -> None:
+def check_schema(member: Member, state: BranchState) -> None:
     """Refuse a state of another schema: the publish succeeds from this very state only."""
-    if member.schema is not None and capture.head.schema_hash != member.schema.ir_hash():
+    if member.schema is not None and state.head.schema_hash != member.schema.ir_hash():
         raise SchemaMovedError
 
 
-def check_head(member: Member, capture: BranchState, history: History) -> None:
+def check_head(member: Member, state: BranchState, history: History) -> None:
     """Refuse a state whose head is not the one the caller named."""
     expected = member.request.expected_head
     if expected is None:
         return
-    head: GraphCommit | None = capture.head
+    head: GraphCommit | None = state.head
     # Maintenance changes nothing a caller could have relied on, so it does not count.
     while head is not None and head.kind in MAINTENANCE_KINDS and head.graph_commit_id != expected:
         head = history.commits.get(head.parent_commit_id or "")
     if head is None or head.graph_commit_id != expected:
-        raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
+        raise PreconditionFailedError(expected=expected, actual=state.head.graph_commit_id)
 
 
-def check_strict(
-    member: Member, changes: ChangeSet, capture: BranchState, history: History
-) -> None:
+def check_strict(member: Member, changes: ChangeSet, state: BranchState, history: History) -> None:
     """Refuse a strict write whose rows changed since the caller, or this write, saw them."""
     seen = dict(member.request.observed or {})
     if member.first is not None:
         seen = {key: pin.place for key, pin in member.first.pins.items()}
     for key in member.operation.tables_read_strictly(changes):
-        pin, known = capture.pins[key], seen.get(key)
+        pin, known = state.pins[key], seen.get(key)
         if known is None or known == pin.place:
             continue
         if not history.only_maintenance(pin, since=known):

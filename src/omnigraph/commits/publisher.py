@@ -143,18 +143,18 @@ class Publisher:
         """Whether the branch is still being made, so that only its maker may write to it."""
 
     def reserve(
-        self, capture: BranchState, identity: CommitIdentity, rollback_id: str
+        self, state: BranchState, identity: CommitIdentity, rollback_id: str
     ) -> HeldSlot | None:
         """Take the branch's slot with an empty table list, so that no writer moves its head.
 
         Waits for a living owner; None when there was one, or the head has moved meanwhile.
         """
         plan = PublishPlan(chain=alone(identity), rollback_id=rollback_id)
-        slot = self._take(capture, encode_intent(plan.intent(capture)))
+        slot = self._take_slot(state, encode_intent(plan.intent(state)))
         if slot is None:
             return None
         try:
-            moved = self._moved(capture)
+            moved = self._moved(state)
         except OmniGraphError:
             slot.remove()
             raise
@@ -163,8 +163,8 @@ class Publisher:
             return None
         return slot
 
-    def _take(self, capture: BranchState, body: bytes, *, wait: bool = True) -> HeldSlot | None:
-        name = capture.slot
+    def _take_slot(self, state: BranchState, body: bytes, *, wait: bool = True) -> HeldSlot | None:
+        name = state.slot
         slot = self.slots.take(name, body)
         if slot is None and wait and not self.slots.wait(name, timeout_s=SLOT_WAIT_S):
             raise ConflictError(
@@ -187,13 +187,13 @@ class Publisher:
             return error
         return NotFoundError(f"branch '{self.manifest.branch.name}' was deleted")
 
-    def _moved(self, capture: BranchState) -> bool:
+    def _moved(self, state: BranchState) -> bool:
         """Whether the manifest moved since the capture."""
-        return self.manifest.journal.latest_version(capture.view) != capture.version
+        return self.manifest.journal.latest_version(state.view) != state.version
 
     def publish(
         self,
-        capture: BranchState,
+        state: BranchState,
         plan: PublishPlan,
         attendant: Attendant,
         *,
@@ -206,12 +206,12 @@ class Publisher:
         first, `ConflictError` when another writer does not finish, and `OutcomeUnknownError` when
         it cannot be told whether the commit landed.
         """
-        _check_base(plan, capture)
-        intent = plan.intent(capture)
+        _check_base(plan, state)
+        intent = plan.intent(state)
         body = encode_intent(intent)
-        ahead = self._stage_ahead(capture, plan)
+        ahead = self._stage_ahead(state, plan)
         self._sync_staged(plan)
-        slot = reserved or self._take(capture, body, wait=wait)
+        slot = reserved or self._take_slot(state, body, wait=wait)
         if slot is None:
             raise HeadMoved
         with slot:
@@ -219,9 +219,9 @@ class Publisher:
                 slot.rewrite(body)
             if not self.exists():
                 slot.remove()
-                raise NotFoundError(f"branch '{capture.branch.name}' was deleted")
+                raise NotFoundError(f"branch '{state.branch.name}' was deleted")
             tenure = _Tenure(slot)
-            if self._moved(capture) or slot.lapsed:
+            if self._moved(state) or slot.lapsed:
                 slot.remove()
                 raise HeadMoved
             self._check_merged(plan.merged_state, slot)
@@ -234,7 +234,7 @@ class Publisher:
                 raise
             chain = plan.chain
             try:
-                commit = self.append(capture, chain, entries, slot, staged=staged, tenure=tenure)
+                commit = self.append(state, chain, entries, slot, staged=staged, tenure=tenure)
                 attendant.finish(intent, commit)
             except OutcomeUnknownError:
                 raise
@@ -244,7 +244,7 @@ class Publisher:
             self.release(slot)
             return commit
 
-    def _stage_ahead(self, capture: BranchState, plan: PublishPlan) -> Future[StagedRows] | None:
+    def _stage_ahead(self, state: BranchState, plan: PublishPlan) -> Future[StagedRows] | None:
         """Write the manifest's rows while the tables commit, if it is known what they will be.
 
         It is if every table moves by exactly one version.
@@ -254,7 +254,7 @@ class Publisher:
         versions = [item.parent.version + 1 for item in plan.staged]
         entries = plan.staged_entries(versions)
         run = contextvars.copy_context().run
-        return self.threads.submit(run, self._stage_rows, capture, plan.chain, entries)
+        return self.threads.submit(run, self._stage_rows, state, plan.chain, entries)
 
     def _sync_staged(self, plan: PublishPlan) -> None:
         """Data before the version that names it: a power loss must not leave a version without."""
@@ -309,30 +309,30 @@ class Publisher:
             slot.close()
 
     def _stage_rows(
-        self, capture: BranchState, chain: CommitChain, entries: Sequence[TableEntry]
+        self, state: BranchState, chain: CommitChain, entries: Sequence[TableEntry]
     ) -> StagedRows:
         """Write the manifest rows of commits from a captured head; nothing is visible yet."""
-        seq, journal = capture.view.version + 1, self.manifest.journal
+        seq, journal = state.view.version + 1, self.manifest.journal
         tables = [replace(item, seq=seq) for item in entries]
-        records: list[Record] = [*tables, *_commits(chain, seq, capture)]
-        if journal.is_next_long(capture.view, len(records)):
-            records += self._checkpoint(capture, seq, tables, records)
-        rows = encode(records, capture.view.dataset.schema)
-        append = journal.stage(capture.view, rows)
+        records: list[Record] = [*tables, *_commits(chain, seq, state)]
+        if journal.is_next_long(state.view, len(records)):
+            records += self._checkpoint(state, seq, tables, records)
+        rows = encode(records, state.view.dataset.schema)
+        append = journal.stage(state.view, rows)
         return StagedRows(entries=list(entries), records=records, append=append)
 
     def _checkpoint(
         self,
-        capture: BranchState,
+        state: BranchState,
         seq: int,
         tables: Iterable[TableEntry],
         records: Iterable[Record],
     ) -> list[Record]:
         """Return what the manifest adds up to after an append that writes a long file."""
-        pins = published_after(capture.pins, tables)
+        pins = published_after(state.pins, tables)
         commits = [item for item in records if isinstance(item, GraphCommit)]
-        found = self.manifest.history.checkpoint(seq, pins, commits)
-        return [] if found is None else [found]
+        checkpoint = self.manifest.history.checkpoint(seq, pins, commits)
+        return [] if checkpoint is None else [checkpoint]
 
     def _move(
         self,
@@ -391,7 +391,7 @@ class Publisher:
 
     def append(
         self,
-        capture: BranchState,
+        state: BranchState,
         chain: CommitChain,
         entries: Sequence[TableEntry],
         slot: HeldSlot,
@@ -408,7 +408,7 @@ class Publisher:
         tenure = tenure or _Tenure(slot)
         for _attempt in range(PUBLISH_ATTEMPTS_MAX):
             if staged is None:
-                staged = self._stage_rows(capture, chain, entries)
+                staged = self._stage_rows(state, chain, entries)
                 self.syncer.sync(journal.data_files(staged.append))
             fire(Failpoint.PUBLISH_PRE_CAS)
             tenure.check()
@@ -416,12 +416,12 @@ class Publisher:
                 view, version = journal.append(staged.append, properties)
             except StaleJournal:
                 staged = None
-                capture = self._look_again(capture, identity, slot)
-                found = self.manifest.history.commits.get(identity.commit_id)
-                if found is not None:
+                state = self._look_again(state, identity, slot)
+                commit = self.manifest.history.commits.get(identity.commit_id)
+                if commit is not None:
                     # The answer was lost, not the commit: it must be as durable as any other.
-                    self._acknowledge(identity, journal.version_path(found.manifest_version))
-                    return found
+                    self._acknowledge(identity, journal.version_path(commit.manifest_version))
+                    return commit
                 continue
             fire(Failpoint.PUBLISH_POST_MANIFEST_COMMIT)
             self._acknowledge(identity, version)
@@ -446,18 +446,18 @@ class Publisher:
             self.manifest.capture()
         except OmniGraphError as error:
             raise _interrupted(identity, error) from error
-        found = self.manifest.history.commits.get(identity.commit_id)
-        if found is None:
+        commit = self.manifest.history.commits.get(identity.commit_id)
+        if commit is None:
             raise HeadMoved
-        return found
+        return commit
 
     def _look_again(
-        self, capture: BranchState, identity: CommitIdentity, slot: HeldSlot
+        self, state: BranchState, identity: CommitIdentity, slot: HeldSlot
     ) -> BranchState:
         """After a failed append: go on from the newest manifest if the head is still ours."""
         now = self.manifest.capture()
         landed = identity.commit_id in self.manifest.history.commits
-        if not landed and now.head.graph_commit_id != capture.head.graph_commit_id:
+        if not landed and now.head.graph_commit_id != state.head.graph_commit_id:
             slot.remove()
             raise HeadMoved
         return now
@@ -472,13 +472,13 @@ class Publisher:
             ) from error
 
 
-def _check_base(plan: PublishPlan, capture: BranchState) -> None:
+def _check_base(plan: PublishPlan, state: BranchState) -> None:
     """Refuse a plan that was made for other versions than those its intent would speak of.
 
     Undoing it would undo what was published since.
     """
     for item in plan.tables:
-        if not item.is_published_in(capture):
+        if not item.is_published_in(state):
             raise InternalError(f"the plan for {item.pin.table_key} rests on an older state")
 
 
@@ -488,12 +488,12 @@ def _interrupted(identity: CommitIdentity, error: OmniGraphError) -> OutcomeUnkn
     )
 
 
-def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]:
+def _commits(chain: CommitChain, seq: int, state: BranchState) -> list[Record]:
     """Return the commits of a chain, each the parent of the next, and what each touched."""
-    found: list[Record] = []
-    parent = capture.head.graph_commit_id
+    records: list[Record] = []
+    parent = state.head.graph_commit_id
     for place, identity in enumerate(chain.members):
-        found.append(
+        records.append(
             identity.again
             or GraphCommit(
                 graph_commit_id=identity.commit_id,
@@ -501,7 +501,7 @@ def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]
                 parent_commit_id=parent,
                 merged_parent_commit_id=identity.merged_parent_commit_id,
                 merged_branch=identity.merged_branch,
-                branch=None if capture.branch.is_main else capture.branch.name,
+                branch=None if state.branch.is_main else state.branch.name,
                 actor_id=identity.actor_id,
                 created_at_us=identity.created_at_us,
                 operation_id=identity.operation_id,
@@ -516,5 +516,5 @@ def _commits(chain: CommitChain, seq: int, capture: BranchState) -> list[Record]
     if chain.touched:
         pairs = zip(chain.members, chain.touched, strict=True)
         members = (GroupMember(commit_id=item.commit_id, touched=ids) for item, ids in pairs)
-        found.append(Group(seq=seq, members=tuple(members)))
-    return found
+        records.append(Group(seq=seq, members=tuple(members)))
+    return records

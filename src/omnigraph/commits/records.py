@@ -87,13 +87,13 @@ def renamed(pin: Pin, table_key: str) -> list[TableEntry]:
 
 def published_after(pins: Mapping[str, Pin], entries: Iterable[TableEntry]) -> list[Pin]:
     """Return the published versions of tables after a commit that says something about some."""
-    found = {(pin.table_key, pin.incarnation): pin for pin in pins.values()}
+    published = {(pin.table_key, pin.incarnation): pin for pin in pins.values()}
     for item in entries:
         if isinstance(item, Pin):
-            found[(item.table_key, item.incarnation)] = item
+            published[(item.table_key, item.incarnation)] = item
         elif isinstance(item, Tombstone):
-            found.pop((item.table_key, item.incarnation), None)
-    return [found[key] for key in sorted(found)]
+            published.pop((item.table_key, item.incarnation), None)
+    return [published[key] for key in sorted(published)]
 
 
 def manifest_schema(stamp: int) -> pa.Schema:

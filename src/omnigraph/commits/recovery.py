@@ -77,7 +77,7 @@ def judge(
 def _is_of(table: IntentTable, pins: Mapping[str, Pin]) -> bool:
     """Whether an owner was to move a table from the version that is published.
 
-    The first write of a branch moves a line of its own, which is not published yet.
+    The first write of a branch moves a table branch of its own, which is not published yet.
     """
     pin = pins.get(table.table_key)
     return pin is None or pin.path != table.path or pin.version == table.expected_version
@@ -110,28 +110,28 @@ class Recovery:
             set_aside_torn(tables.files, tables.folder(pin.path), above=pin.version)
 
     @staticmethod
-    def _own_pins(capture: BranchState) -> list[Pin]:
+    def _own_pins(state: BranchState) -> list[Pin]:
         """Return the tables only this branch moves; an inherited one goes on without it."""
-        return [pin for pin in capture.pins.values() if capture.branch.owns(pin.table_branch)]
+        return [pin for pin in state.pins.values() if state.branch.owns(pin.table_branch)]
 
-    def leftovers(self, capture: BranchState) -> list[Pin]:
+    def leftovers(self, state: BranchState) -> list[Pin]:
         """Return the branch's tables that stand above their published version for no reason.
 
         What another program made is not among them.
         """
-        own = self._own_pins(capture)
+        own = self._own_pins(state)
         tables = self._publisher.tables
-        found = side_by_side(
+        standings = side_by_side(
             lambda pin: standing(tables, pin.path, pin.version),
             own,
             at_once=tables.files.calls_at_once,
         )
-        pairs = zip(own, found, strict=True)
+        pairs = zip(own, standings, strict=True)
         return [pin for pin, item in pairs if item.verdict is Standing.LEFTOVER]
 
     def pending(self) -> list[PendingWrite]:
         """Return the writes that hold or left a slot, without touching anything."""
-        found: list[PendingWrite] = []
+        writes: list[PendingWrite] = []
         names = self._publisher.slots.names()
         self._publisher.slots.wait_until_known(names)
         for name in names:
@@ -140,18 +140,18 @@ class Recovery:
                 continue
             body, alive = seen
             intent = decode_intent(body)
-            found += _pending(name, intent, alive=alive)
-        return found
+            writes += _pending(name, intent, alive=alive)
+        return writes
 
     def pending_merges(self) -> list[tuple[str, str | None]]:
         """Return the commits that writes with a slot take in, with the branches they are of."""
-        found: list[tuple[str, str | None]] = []
+        merges: list[tuple[str, str | None]] = []
         for name in self._publisher.slots.names():
             seen = self._publisher.slots.peek(name)
             intent = None if seen is None else decode_intent(seen[0])
             if intent is not None and intent.merged_parent_commit_id is not None:
-                found.append((intent.merged_parent_commit_id, intent.merged_branch))
-        return found
+                merges.append((intent.merged_parent_commit_id, intent.merged_branch))
+        return merges
 
     def branch_of(self, name: str) -> BranchId | None:
         """Return whose slot it is; None when it is gone or cannot be read."""
@@ -206,9 +206,9 @@ class Recovery:
         """Whether a slot asks for an undo, told without taking it: a writer would wait."""
         seen = self._publisher.slots.peek(name)
         intent = None if seen is None or seen[1] else decode_intent(seen[0])
-        capture = self._publisher.manifest.capture()
-        head, lineage = capture.head.graph_commit_id, self._publisher.manifest.history.commits
-        if intent is None or judge(intent, lineage, head, capture.pins) is not None:
+        state = self._publisher.manifest.capture()
+        head, lineage = state.head.graph_commit_id, self._publisher.manifest.history.commits
+        if intent is None or judge(intent, lineage, head, state.pins) is not None:
             return False
         evidence = [self._evidence(table, intent.kind) for table in intent.tables]
         return judge_tables(evidence) is Verdict.ROLLED_BACK
@@ -228,10 +228,10 @@ class Recovery:
                 hint="resolve it with the release that wrote it, then go on",
             )
         intent = decode_intent(slot.body)
-        capture = self._publisher.manifest.capture()
+        state = self._publisher.manifest.capture()
         lineage = self._publisher.manifest.history.commits
         fire(Failpoint.RECOVERY_POST_SEIZE)
-        verdict = judge(intent, lineage, capture.head.graph_commit_id, capture.pins)
+        verdict = judge(intent, lineage, state.head.graph_commit_id, state.pins)
         if verdict is not None or intent is None:
             if intent is not None and verdict is Verdict.ALREADY_DECIDED:
                 commit = lineage.get(intent.commit_id) or lineage[intent.rollback_id]
@@ -247,9 +247,9 @@ class Recovery:
             return verdict
         try:
             if verdict is Verdict.ROLLED_FORWARD:
-                commit = self._roll_forward(capture, intent, slot)
+                commit = self._roll_forward(state, intent, slot)
             else:
-                commit = self._roll_back(capture, intent, evidence, slot)
+                commit = self._roll_back(state, intent, evidence, slot)
         except HeadMoved as lost:
             if lost.may_land:
                 # The owner of the slot can still finish it.
@@ -299,29 +299,29 @@ class Recovery:
     def _evidence(self, table: IntentTable, kind: str) -> TableEvidence:
         tables, expected = self._publisher.tables, table.expected_version
         ours = COLUMN_OPERATIONS if kind == SCHEMA_APPLY else ()
-        found = standing(tables, table.path, expected, ours=ours)
+        status = standing(tables, table.path, expected, ours=ours)
         next_is_ours = (
-            found.head > expected
+            status.head > expected
             and tables.open(table.path, expected + 1).transaction_uuid() == table.transaction_uuid
         )
         return TableEvidence(
             table=table,
-            head_version=found.head,
+            head_version=status.head,
             next_is_ours=next_is_ours,
-            verdict=found.verdict,
+            verdict=status.verdict,
         )
 
-    def _roll_forward(self, capture: BranchState, intent: Intent, slot: HeldSlot) -> GraphCommit:
+    def _roll_forward(self, state: BranchState, intent: Intent, slot: HeldSlot) -> GraphCommit:
         pins = [
             self._pin(table, self._publisher.tables.open(table.path, table.expected_version + 1))
             for table in intent.tables
         ]
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
-        return self._publisher.append(capture, finishing(intent), pins, slot)
+        return self._publisher.append(state, finishing(intent), pins, slot)
 
     def _roll_back(
         self,
-        capture: BranchState,
+        state: BranchState,
         intent: Intent,
         evidence: list[TableEvidence],
         slot: HeldSlot,
@@ -333,9 +333,9 @@ class Recovery:
                 restored = restore(self._publisher.tables, path, version)
                 fire(Failpoint.RECOVERY_POST_RESTORE)
                 pins.append(self._pin(item.table, restored))
-        identity = undoing(intent, capture.head.schema_hash)
+        identity = undoing(intent, state.head.schema_hash)
         fire(Failpoint.RECOVERY_PRE_PUBLISH)
-        return self._publisher.append(capture, alone(identity), pins, slot)
+        return self._publisher.append(state, alone(identity), pins, slot)
 
     def _pin(self, table: IntentTable, at: Table) -> Pin:
         # The dead owner may not have come to it, and a manifest must never name unsynced files.

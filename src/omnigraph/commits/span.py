@@ -93,19 +93,19 @@ class Span:
         return self._part(floor, None)
 
     def _part(self, floor: int, top: int | None) -> Span:
-        found = Span()
+        part = Span()
         if floor:
-            found._begin(
+            part._begin(
                 floor, self.head_at(floor), self.groups.get(floor), self.pins_at(floor).values()
             )
         last = self.last if top is None else top
-        found.take_in(commit for commit in self._order if floor < commit.manifest_version <= last)
+        part.take_in(commit for commit in self._order if floor < commit.manifest_version <= last)
         for history in self._pins.values():
-            found.take_in(pin for pin in history if floor < pin.seq <= last)
-        found.take_in(item for item in self._tables.values() if floor < item.seq <= last)
-        found.groups |= {seq: item for seq, item in self.groups.items() if floor <= seq <= last}
-        found.checkpoints = [seq for seq in self.checkpoints if floor < seq <= last]
-        return found
+            part.take_in(pin for pin in history if floor < pin.seq <= last)
+        part.take_in(item for item in self._tables.values() if floor < item.seq <= last)
+        part.groups |= {seq: item for seq, item in self.groups.items() if floor <= seq <= last}
+        part.checkpoints = [seq for seq in self.checkpoints if floor < seq <= last]
+        return part
 
     # ---- what it says ---------------------------------------------------------------------
 
@@ -121,15 +121,15 @@ class Span:
 
     def pins_at(self, version: int) -> Mapping[str, Pin]:
         """Return the published version of every table at a version, by table key."""
-        found: dict[str, Pin] = {}
+        published: dict[str, Pin] = {}
         pins = self._pins.copy()
         for key in sorted(pins):
             pin = _published(pins[key], version)
             if isinstance(pin, Pin):
-                other = found.get(pin.table_key)
+                other = published.get(pin.table_key)
                 if other is None or other.incarnation < pin.incarnation:
-                    found[pin.table_key] = pin
-        return found
+                    published[pin.table_key] = pin
+        return published
 
     def pin_at(self, table_key: str, incarnation: int, version: int) -> Pin | None:
         """Return what was published of a table under a key at a version, not below the floor."""
@@ -141,7 +141,7 @@ class Span:
 
         A table is followed through its renames: under whatever key, it is the same table.
         """
-        found = [
+        pins = [
             pin
             # A copy: a writer may add a table meanwhile.
             for (_key, number), history in self._pins.copy().items()
@@ -149,7 +149,7 @@ class Span:
             for pin in history
             if isinstance(pin, Pin) and self.floor < pin.seq <= version
         ]
-        return sorted(found, key=lambda pin: pin.seq)
+        return sorted(pins, key=lambda pin: pin.seq)
 
     def pins_between(self, after: int, to: int) -> Iterator[Pin]:
         """Yield what was published above the floor after a version up to another one."""

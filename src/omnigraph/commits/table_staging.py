@@ -34,8 +34,8 @@ def stage_table(parent: Table, change: TableChange, properties: dict[str, str]) 
         content = stored_rows(change.entity, rows)
         return stage_upsert(parent, content, properties, deleted=change.deleted)
     if change.deleted:
-        found = addresses_of(parent, "id", change.deleted)
-        return stage_delete(parent, found["_rowaddr"].to_numpy(), properties)
+        addresses = addresses_of(parent, "id", change.deleted)
+        return stage_delete(parent, addresses["_rowaddr"].to_numpy(), properties)
     if change.replaced:
         content = (
             parent.schema.empty_table()
@@ -67,9 +67,9 @@ class StagedIndexes:
         def staged(item: BuildIndexes) -> StagedTable | None:
             return self._of_table(base, item, properties)
 
-        found = side_by_side(staged, wanted, at_once=self._workers.tables_at_once)
+        steps = side_by_side(staged, wanted, at_once=self._workers.tables_at_once)
         planned: list[PlannedTable] = []
-        for item, step in zip(wanted, found, strict=True):
+        for item, step in zip(wanted, steps, strict=True):
             if step is not None:
                 self._staged[item.table_key] = step
                 planned.append(PlannedTable(pin=base.capture.pins[item.table_key], step=step))

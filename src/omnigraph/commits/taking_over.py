@@ -36,12 +36,12 @@ class TakeOver(PlainOperation):
 
     def prepare(self, base: Base) -> ChangeSet:
         """Collect the rows that the commits wrote, and those they deleted."""
-        found = ChangeSet(chain=taken_over(self._commits, self._group), alone=True)
+        changes = ChangeSet(chain=taken_over(self._commits, self._group), alone=True)
         touched = [self._group.touched_by(item.graph_commit_id) for item in self._commits]
         for key in sorted({key for part in touched for key in part}):
             pin = self._after[key]
             entity = base.schema.catalog.entity_of_table(key)
             rows = sum_of([part[key] for part in touched if key in part])
             after = base.tables.open(pin.path, pin.version)
-            found.tables[key] = change_of(after, entity, rows)
-        return found
+            changes.tables[key] = change_of(after, entity, rows)
+        return changes

@@ -35,8 +35,8 @@ def tried(
 ) -> Iterator[BranchState]:
     """Hold the state that changes of rows lead to, for reading; `stage` writes their files.
 
-    Its tables are lines of versions of a branch that does not exist, so nothing else can see or
-    write to it. A process killed meanwhile leaves lines that the next cleanups find in no
+    Its tables are table branches of a graph branch that does not exist, so nothing else can see or
+    write to it. A process killed meanwhile leaves table branches that the next cleanups find in no
     manifest, as those of any interrupted first write on a branch.
     """
     branch = new_branch(TRIAL, new_id())

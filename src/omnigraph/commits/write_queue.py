@@ -108,11 +108,11 @@ class WriteQueue:
 
     def take(self, most: int) -> list[Ticket]:
         """Return the writes that wait first, up to one that has to be led by its owner."""
-        found: list[Ticket] = []
+        tickets: list[Ticket] = []
         with self._guard:
-            while self._waiting and self._waiting[0].shared and len(found) < most:
-                found.append(self._waiting.popleft())
-        return found
+            while self._waiting and self._waiting[0].shared and len(tickets) < most:
+                tickets.append(self._waiting.popleft())
+        return tickets
 
     def put_back(self, tickets: Sequence[Ticket]) -> None:
         """Make writes that were taken wait again, before all others."""

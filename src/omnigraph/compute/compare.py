@@ -67,10 +67,10 @@ def _common_integer(left: Value, right: Value) -> pa.DataType:
     return pa.int64()
 
 
-def _kind(found: pa.DataType) -> str:
-    if pa.types.is_integer(found):
+def _kind(data_type: pa.DataType) -> str:
+    if pa.types.is_integer(data_type):
         return "integer"
-    return "float" if pa.types.is_floating(found) else "other"
+    return "float" if pa.types.is_floating(data_type) else "other"
 
 
 def _integers_with_floats(integers: Value, floats: Value, op: CompareOp) -> Value:

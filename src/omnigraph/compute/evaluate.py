@@ -104,10 +104,10 @@ class Evaluator:
                 left, right = self.value(expression.left), self.value(expression.right)
                 return calculate(expression.op, left, right, arrow_type(expression.type))
             case _:
-                found = self.condition(expression)
-                if found is None:
+                truth = self.condition(expression)
+                if truth is None:
                     return pa.scalar(True)
-                return found
+                return truth
 
     def condition(self, expression: Expression) -> Value | None:
         """Return a Boolean array with nulls for unknown; None when the condition vanished."""
@@ -118,10 +118,10 @@ class Evaluator:
                 if not kept:
                     return None
                 join = pc.and_kleene if isinstance(expression, And) else pc.or_kleene
-                found = kept[0]
+                truth = kept[0]
                 for item in kept[1:]:
-                    found = join(found, item)
-                return found
+                    truth = join(truth, item)
+                return truth
             case Not():
                 inner = self.condition(expression.operand)
                 return None if inner is None else pc.invert(inner)
@@ -165,8 +165,8 @@ class Evaluator:
             if not values.type.equals(item.type):
                 values = representable(container.as_py(), item.type)
             values = group_key(values)
-            found = pc.is_in(group_key(item), value_set=values)
-            return pc.if_else(pc.is_valid(item), found, _UNKNOWN)
+            matches = pc.is_in(group_key(item), value_set=values)
+            return pc.if_else(pc.is_valid(item), matches, _UNKNOWN)
         lists = container.combine_chunks() if isinstance(container, pa.ChunkedArray) else container
         return _list_contains(lists, item)
 
@@ -180,8 +180,8 @@ class Evaluator:
         if not part.is_valid:
             return _UNKNOWN
         if _is_constant(text):
-            found = _holds(text.as_py(), part.as_py(), prefix=expression.prefix)
-            return pa.scalar(found, pa.bool_())
+            holds = _holds(text.as_py(), part.as_py(), prefix=expression.prefix)
+            return pa.scalar(holds, pa.bool_())
         if expression.prefix:
             return pc.starts_with(text, part.as_py())
         return pc.match_substring(text, part.as_py())
@@ -194,12 +194,12 @@ def evaluate_condition(
     now: datetime.datetime,
 ) -> Column:
     """Return a Boolean array: true where the condition is true (not where it is unknown)."""
-    found = Evaluator(columns, parameters, now).condition(expression)
-    if found is None:
-        found = pa.scalar(True)
-    if _is_constant(found):
-        found = pa.repeat(found, columns.rows)
-    return pc.fill_null(found, False)
+    truth = Evaluator(columns, parameters, now).condition(expression)
+    if truth is None:
+        truth = pa.scalar(True)
+    if _is_constant(truth):
+        truth = pa.repeat(truth, columns.rows)
+    return pc.fill_null(truth, False)
 
 
 def evaluate_value(
@@ -209,10 +209,10 @@ def evaluate_value(
     now: datetime.datetime,
 ) -> Column:
     """Return the value of an expression for every row."""
-    found = Evaluator(columns, parameters, now).value(expression)
-    if _is_constant(found):
-        return pa.repeat(found, columns.rows)
-    return found
+    value = Evaluator(columns, parameters, now).value(expression)
+    if _is_constant(value):
+        return pa.repeat(value, columns.rows)
+    return value
 
 
 class _NoColumns:
@@ -230,8 +230,8 @@ def constant_value(
     """Return the value of an expression without variables."""
     if not _is_condition(expression):
         return plain_value(expression, parameters, now)
-    found: bool | None = Evaluator(_NoColumns(), parameters, now).value(expression).as_py()
-    return found
+    truth: bool | None = Evaluator(_NoColumns(), parameters, now).value(expression).as_py()
+    return truth
 
 
 def _is_condition(expression: Expression) -> bool:
@@ -260,14 +260,14 @@ def _list_contains(lists: pa.Array, item: Value) -> Value:
     wanted = item if _is_constant(item) else pc.take(item, parents)
     same = compare(values, wanted, CompareOp.EQ)
     hits = pc.filter(parents, pc.fill_null(same, False))
-    found = np.zeros(len(lists), dtype=bool)
-    found[np.asarray(hits)] = True
+    holds = np.zeros(len(lists), dtype=bool)
+    holds[np.asarray(hits)] = True
     known = pc.is_valid(lists)
     if _is_constant(item):
         known = pc.and_(known, pa.scalar(item.is_valid))
     else:
         known = pc.and_(known, pc.is_valid(item))
-    return pc.if_else(known, pa.array(found), _UNKNOWN)
+    return pc.if_else(known, pa.array(holds), _UNKNOWN)
 
 
 def _holds(text: str | None, part: str | None, *, prefix: bool) -> bool | None:

@@ -37,12 +37,12 @@ class JoinKeys(Struct, frozen=True):
 
     def hashes(self) -> Words:
         """Return one word per row, equal for equal keys."""
-        found = np.zeros(len(self.known), dtype=np.uint64)
+        hashes = np.zeros(len(self.known), dtype=np.uint64)
         for words in self.words:
-            found ^= words
-            found *= _MIX
-            found ^= found >> _HALF
-        return found
+            hashes ^= words
+            hashes *= _MIX
+            hashes ^= hashes >> _HALF
+        return hashes
 
 
 Spell = Callable[[pa.Array], JoinKeys]
@@ -72,10 +72,10 @@ class JoinSide(Struct, frozen=True):
 
 def join_sides(pairs: Sequence[tuple[Column, Column]]) -> tuple[JoinSide, JoinSide]:
     """Return the sides of a join of rows for which the values of each pair are equal."""
-    found = [_comparable(_flat(left), _flat(right)) for left, right in pairs]
-    spells = tuple(spell for _left, _right, spell in found)
-    left = JoinSide(tuple(item[0] for item in found), spells)
-    return left, JoinSide(tuple(item[1] for item in found), spells)
+    comparable = [_comparable(_flat(left), _flat(right)) for left, right in pairs]
+    spells = tuple(spell for _left, _right, spell in comparable)
+    left = JoinSide(tuple(item[0] for item in comparable), spells)
+    return left, JoinSide(tuple(item[1] for item in comparable), spells)
 
 
 def _flat(column: Column) -> pa.Array:
@@ -102,14 +102,18 @@ def _comparable(left: pa.Array, right: pa.Array) -> tuple[pa.Array, pa.Array, Sp
     return (*_coded(left, right), _fixed)
 
 
-def _kind(found: pa.DataType) -> str:
-    if pa.types.is_integer(found):
+def _kind(data_type: pa.DataType) -> str:
+    if pa.types.is_integer(data_type):
         return "integer"
-    if pa.types.is_floating(found):
+    if pa.types.is_floating(data_type):
         return "float"
-    if pa.types.is_string(found) or pa.types.is_large_string(found):
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type):
         return "text"
-    fixed = pa.types.is_boolean(found) or pa.types.is_date32(found) or pa.types.is_timestamp(found)
+    fixed = (
+        pa.types.is_boolean(data_type)
+        or pa.types.is_date32(data_type)
+        or pa.types.is_timestamp(data_type)
+    )
     return "fixed" if fixed else "other"
 
 

@@ -90,12 +90,14 @@ class KeyTable:
     def find(self, side: JoinSide) -> Rows:
         """Return for each of other rows the first row here with its key, -1 where there is none."""
         return np.concatenate(
-            _each(lambda low, high: self.found(side.keys(low, high)), _runs(len(side)), self._pause)
+            _each(
+                lambda low, high: self.places(side.keys(low, high)), _runs(len(side)), self._pause
+            )
         )
 
-    def found(self, keys: JoinKeys) -> Rows:
+    def places(self, keys: JoinKeys) -> Rows:
         """Return for each key the first row here that has it, -1 where there is none."""
-        found = np.full(len(keys.known), -1, dtype=np.int32)
+        rows = np.full(len(keys.known), -1, dtype=np.int32)
         pending = np.flatnonzero(keys.known)
         hashes = keys.hashes()[pending]
         for table in self._rounds:
@@ -107,13 +109,13 @@ class KeyTable:
             same = there.copy()
             for mine, theirs in zip(self._words, keys.words, strict=True):
                 same &= mine.take(winners, mode="wrap") == theirs.take(pending)
-            found[pending[same]] = winners[same]
+            rows[pending[same]] = winners[same]
             there &= ~same
             hashes, pending = _remixed(hashes[there]), pending[there]
         if self._rest:
             rest = _spelled(keys.words, pending)
-            found[pending] = [self._rest.get(key, -1) for key in rest]
-        return found
+            rows[pending] = [self._rest.get(key, -1) for key in rest]
+        return rows
 
 
 def _runs(rows: int) -> list[tuple[int, int]]:
@@ -126,17 +128,17 @@ def _each(
     work: Callable[..., A], runs: Sequence[tuple[Any, ...]], pause: Callable[[], None]
 ) -> list[A]:
     """Work on parts, several at once if they are many: NumPy leaves the interpreter meanwhile."""
-    found: list[A] = []
+    results: list[A] = []
     if len(runs) < JOIN_THREADS:
         for run in runs:
             pause()
-            found.append(work(*run))
-        return found
+            results.append(work(*run))
+        return results
     with ThreadPoolExecutor(JOIN_THREADS) as pool:
         for item in pool.map(work, *zip(*runs, strict=True)):
             pause()
-            found.append(item)
-    return found
+            results.append(item)
+    return results
 
 
 def _spelled(words: Sequence[Words], rows: Rows) -> list[tuple[int, ...]]:
@@ -188,8 +190,8 @@ class TextTable:
             for low, high in _runs(len(chunk))
             if high
         ]
-        found = _each(self._found, parts, _go_on)
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
+        places = _each(self._found, parts, _go_on)
+        return np.concatenate(places) if places else np.empty(0, dtype=np.int32)
 
     def _found(self, texts: pa.Array) -> Rows:
         unknown = pc.greater(pc.binary_length(texts), self._count * JOIN_WORD_BYTES)
@@ -197,4 +199,4 @@ class TextTable:
             unknown = pc.or_(unknown, pc.match_substring(texts, "\0"))
         if pc.any(unknown).as_py():
             texts = pc.if_else(unknown, pa.scalar(None, texts.type), texts)
-        return self._table.found(text_words(texts, count=self._count, sized=self._sized))
+        return self._table.places(text_words(texts, count=self._count, sized=self._sized))

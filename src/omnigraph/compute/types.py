@@ -29,11 +29,11 @@ _SCALARS = {
 }
 
 
-def arrow_type(found: PropertyType) -> pa.DataType:
+def arrow_type(declared_type: PropertyType) -> pa.DataType:
     """Return the Arrow type values of a schema type have in memory."""
-    if found.scalar is Scalar.VECTOR:
-        return pa.list_(pa.float32(), found.vector_dim)
-    if found.scalar is Scalar.OBJECT:
-        return pa.struct([(name, arrow_type(declared)) for name, declared in found.fields])
-    element = _SCALARS[found.scalar]
-    return pa.list_(element) if found.is_list else element
+    if declared_type.scalar is Scalar.VECTOR:
+        return pa.list_(pa.float32(), declared_type.vector_dim)
+    if declared_type.scalar is Scalar.OBJECT:
+        return pa.struct([(name, arrow_type(declared)) for name, declared in declared_type.fields])
+    element = _SCALARS[declared_type.scalar]
+    return pa.list_(element) if declared_type.is_list else element

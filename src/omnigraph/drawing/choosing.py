@@ -37,6 +37,6 @@ def drawn_first(picture: Subgraph) -> Sequence[PictureNode]:
 
 def with_neighbours(picture: Subgraph, pages: Iterable[NeighbourPage]) -> list[tuple[str, str]]:
     """Return nodes and their neighbours, each once."""
-    found = [(item.type, item.id) for item in picture.nodes]
-    found += [(item.type, item.id) for page in pages for item in page.neighbours]
-    return list(dict.fromkeys(found))
+    nodes = [(item.type, item.id) for item in picture.nodes]
+    nodes += [(item.type, item.id) for page in pages for item in page.neighbours]
+    return list(dict.fromkeys(nodes))

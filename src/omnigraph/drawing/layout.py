@@ -40,5 +40,5 @@ def spread(count: int, edges: Sequence[tuple[int, int]], *, distance: float = 12
         at = at + step / long * np.minimum(long, most)
     at = at - at.min(axis=0)
     at *= min(1.0, SIDE_MAX / max(float(at.max()), 1.0))
-    found = np.round(at, 1)
-    return [(float(x), float(y)) for x, y in found]
+    points = np.round(at, 1)
+    return [(float(x), float(y)) for x, y in points]

@@ -46,7 +46,7 @@ def draw_subgraph(picture: Subgraph) -> Drawing:
     parts = [_edge(item, moved[start], moved[end]) for item, start, end in edges]
     if len(edges) <= _NAMED_EDGES_MAX:
         parts += [_edge_name(item, moved[start], moved[end]) for item, start, end in edges]
-    named = _named(len(nodes), [(start, end) for _item, start, end in edges])
+    named = _named_nodes(len(nodes), [(start, end) for _item, start, end in edges])
     parts += [
         _node(item, kinds[item.type], place, is_named=number_ in named)
         for number_, (item, place) in enumerate(zip(nodes, moved, strict=True))
@@ -80,7 +80,7 @@ def _edge_name(item: PictureEdge, start: Point, end: Point) -> str:
     return text_at(x, y + 3, written(item.edge, _LABEL_CHARS), size=10, fill=MUTED, more=HALO)
 
 
-def _named(count: int, ends: list[tuple[int, int]]) -> set[int]:
+def _named_nodes(count: int, ends: list[tuple[int, int]]) -> set[int]:
     """Return the nodes whose names are to be read: in a crowd those with the most edges."""
     degrees = Counter(number_ for pair in ends for number_ in pair)
     return set(sorted(range(count), key=lambda item: (-degrees[item], item))[:_NAMED_NODES_MAX])

@@ -72,14 +72,14 @@ def _boxes(
 ) -> dict[str, tuple[float, float, float]]:
     """Return the left, the top and the height of each box."""
     shown = {item.name: len(_lines(item)) for item in nodes}
-    found: dict[str, tuple[float, float, float]] = {}
+    boxes: dict[str, tuple[float, float, float]] = {}
     for place, column in enumerate(columns):
         y = float(_MARGIN)
         for name in column:
             height = _HEAD + _ROW * shown[name] + 8
-            found[name] = (_MARGIN + place * (_WIDTH + _GAP_X), y, height)
+            boxes[name] = (_MARGIN + place * (_WIDTH + _GAP_X), y, height)
             y += height + _GAP_Y
-    return found
+    return boxes
 
 
 def _lines(item: TypeInfo) -> list[str]:
@@ -136,12 +136,12 @@ def _link(
 
 def _loop_widths(edges: Sequence[TypeInfo]) -> dict[str, float]:
     """Return how far the loops of each type, with their names, stand out to the right."""
-    found: dict[str, float] = {}
+    widths: dict[str, float] = {}
     for item in edges:
         if item.source == item.target:
             width = _LOOP + _LETTER * len(written(item.name, 24))
-            found[str(item.source)] = max(found.get(str(item.source), 0), width)
-    return found
+            widths[str(item.source)] = max(widths.get(str(item.source), 0), width)
+    return widths
 
 
 def _mermaid(nodes: Sequence[TypeInfo], edges: Sequence[TypeInfo]) -> str:

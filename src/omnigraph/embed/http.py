@@ -89,7 +89,7 @@ class HttpEmbedder:
                 problem = f"{problem}; {patience.deadline_s:g} seconds are over"
                 break
             try:
-                answer = self._once(body, min(patience.timeout_s, left))
+                answer = self._send_request(body, min(patience.timeout_s, left))
             except (NotSentError, AnswerLostError) as error:
                 problem, wait = str(error.__cause__ or error) or str(error), 0.0
                 continue
@@ -102,7 +102,7 @@ class HttpEmbedder:
             wait = retry_after_s(answer.headers) or 0.0
         raise EmbeddingError(f"embedding with model '{self.model}' at {self._url}: {problem}")
 
-    def _once(self, body: bytes, timeout_s: float) -> Response:
+    def _send_request(self, body: bytes, timeout_s: float) -> Response:
         return self._connected().request(
             "POST",
             "/embeddings",

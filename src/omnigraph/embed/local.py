@@ -52,5 +52,5 @@ def _packaged() -> Embed:
 
 
 def _fetched(model: str) -> Embed:
-    found: Embed = needed("fastembed", _PURPOSE).TextEmbedding(model_name=model).embed
-    return found
+    embed: Embed = needed("fastembed", _PURPOSE).TextEmbedding(model_name=model).embed
+    return embed

@@ -40,7 +40,7 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], *, dimension: int) -> 
 
     Raises `EmbeddingError` when the embedder fails or gives something else than was asked for.
     """
-    found = np.empty((len(texts), dimension), dtype=np.float32)
+    matrix = np.empty((len(texts), dimension), dtype=np.float32)
     for start in range(0, len(texts), EMBED_BATCH_TEXTS):
         batch = list(texts[start : start + EMBED_BATCH_TEXTS])
         try:
@@ -56,8 +56,8 @@ def embed_texts(embedder: Embedder, texts: Sequence[str], *, dimension: int) -> 
             )
         if not np.isfinite(vectors).all():
             raise EmbeddingError(f"model '{embedder.model}' gave a number that is not finite")
-        found[start : start + len(batch)] = vectors
-    return found
+        matrix[start : start + len(batch)] = vectors
+    return matrix
 
 
 def _shape(vectors: Matrix) -> str:

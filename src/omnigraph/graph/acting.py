@@ -23,7 +23,7 @@ from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At, resolve
 from omnigraph.limits import COMMIT_MESSAGE_BYTES_MAX, SESSION_BRANCHES_MAX
 from omnigraph.policy import Access, Action, Policy, check, check_actor, text_problem
-from omnigraph.read import Running
+from omnigraph.read import QueryControl
 from omnigraph.store import Place
 from omnigraph.wording import did_you_mean
 
@@ -46,13 +46,13 @@ class SessionBase:
         with self._lock:
             return SessionBase(self._seen)
 
-    def look(self, line: OpenBranch, capture: BranchState) -> None:
+    def look(self, line: OpenBranch, state: BranchState) -> None:
         """Remember the state of a branch."""
-        if capture is self._last:
+        if state is self._last:
             return
         with self._lock:
-            self._seen[line.branch.uid] = _places(capture)
-            self._last = capture
+            self._seen[line.branch.uid] = _places(state)
+            self._last = state
 
     def of(self, line: OpenBranch) -> Mapping[str, Place]:
         """Return what was last looked at; at first, what a branch is when it is first used.
@@ -101,8 +101,8 @@ class SessionBase:
         return self._seen[branch]
 
 
-def _places(capture: BranchState) -> dict[str, Place]:
-    return {key: pin.place for key, pin in capture.pins.items()}
+def _places(state: BranchState) -> dict[str, Place]:
+    return {key: pin.place for key, pin in state.pins.items()}
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -204,21 +204,21 @@ class Acting:
         """Return the state that is meant, if the caller may read it; the newest is a look."""
         if max_staleness_s is not None and not max_staleness_s >= 0:
             raise BadRequestError(f"max_staleness_s must be 0 or more, not {max_staleness_s}")
-        line, capture = resolve(lines or self.readable, at, max_staleness_s)
+        line, state = resolve(lines or self.readable, at, max_staleness_s)
         if at.is_newest:
-            self.look(line, capture)
-        return capture
+            self.look(line, state)
+        return state
 
-    def look(self, line: OpenBranch, capture: BranchState) -> None:
+    def look(self, line: OpenBranch, state: BranchState) -> None:
         """Remember what the caller looked at: its strict writes are judged against it."""
         if self.caller.base is not None:
-            self.caller.base.look(line, capture)
+            self.caller.base.look(line, state)
             self.caller.base.prune(self.engine.lines)
 
-    def ask(self, source: str, capture: BranchState) -> Result:
+    def ask(self, source: str, state: BranchState) -> Result:
         """Run a read query of the engine's own on a state; whether that may be was asked before."""
-        compiled, table = self.engine.run(source, None, None, capture, Running())
-        return Result(table, query_name=compiled.name, commit_id=capture.head.graph_commit_id)
+        compiled, table = self.engine.run(source, None, None, state, QueryControl())
+        return Result(table, query_name=compiled.name, commit_id=state.head.graph_commit_id)
 
     def request(
         self,
@@ -279,10 +279,10 @@ def _without_details(
     """Return a failure for a caller who may not read the branch: what that has is left out."""
     if isinstance(error, MergeConflictError):
         return MergeConflictError([{"message": "the target may not be read"}])
-    found = PreconditionFailedError(expected=error.expected, actual=None)
-    found.message = f"the branch head is not the expected {error.expected}"
-    found.args = (found.message,)
-    return found
+    failure = PreconditionFailedError(expected=error.expected, actual=None)
+    failure.message = f"the branch head is not the expected {error.expected}"
+    failure.args = (failure.message,)
+    return failure
 
 
 def _check_operation_id(operation_id: str | None) -> None:

@@ -41,11 +41,11 @@ def apply_events(
             labels = list(dict.fromkeys(item.label for item in items))
             places = Places(labels)
             try:
-                found = _applied(work, line, request, schema, items, places, mode, refused)
+                result = _applied(work, line, request, schema, items, places, mode, refused)
             except DataError as error:
                 refused.take(error, places.lines, labels[0] if len(labels) == 1 else None)
                 continue
-            return replace(found, io=dict(io)).without(refused.count)
+            return replace(result, io=dict(io)).without(refused.count)
 
 
 def _applied(
@@ -86,11 +86,11 @@ def _applied(
 
 def event_inputs(sources: Sources, catalog: Catalog) -> list[Input]:
     """Return the files and frames of events, all of which have a type."""
-    found = find_inputs(sources, catalog)
-    for item in found:
+    inputs = find_inputs(sources, catalog)
+    for item in inputs:
         if item.entity is None:
             raise BadRequestError(f"{item.label}: events are given by type, not as envelopes")
-    return found
+    return inputs
 
 
 def _events(
@@ -106,12 +106,14 @@ def _events(
     skip = (lambda line: offset + line in gone) if gone else None
     for chunk in record_chunks(item, skip=skip, problems_max=refused.problems_max):
         places.leave(chunk.lines)
-        found = chunk.problems
-        frame = event_frame(item.entity, item.reading, chunk.records, found, applies=mode == APPLY)
-        shifted = Problems(limit=found.limit)
-        for problem in found.items:
+        chunk_problems = chunk.problems
+        frame = event_frame(
+            item.entity, item.reading, chunk.records, chunk_problems, applies=mode == APPLY
+        )
+        shifted = Problems(limit=chunk_problems.limit)
+        for problem in chunk_problems.items:
             at = None if problem.line is None else problem.line + offset
             shifted.add(replace(problem, line=at))
-        shifted.count = found.count
+        shifted.count = chunk_problems.count
         problems.take(shifted, file=file)
         yield replace(frame, file=file, lines=[at + offset for at in frame.lines])

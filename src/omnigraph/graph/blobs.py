@@ -58,10 +58,10 @@ class Blobs:
         ...     plan.read()
         b'dig deep'
         """
-        table, found, stat = self._find(kind, type_name, id, prop, branch, commit)
+        table, blob, stat = self._find(kind, type_name, id, prop, branch, commit)
         if stat.uri is not None:
             raise ExternalBlobSourceError(uri=stat.uri, reason="external values are not fetched")
-        return open_blob(table, prop, found)
+        return open_blob(table, prop, blob)
 
     def _find(
         self,
@@ -74,12 +74,12 @@ class Blobs:
     ) -> tuple[Table, BlobRef, BlobStat]:
         if branch is not None and commit is not None:
             raise BadRequestError("give a branch or a commit, not both")
-        capture = self._acting.state(At(branch=branch, commit=commit))
-        self._check_property(capture, kind, type_name, prop)
-        pin = capture.pins[f"{kind}:{type_name}"]
+        state = self._acting.state(At(branch=branch, commit=commit))
+        self._check_property(state, kind, type_name, prop)
+        pin = state.pins[f"{kind}:{type_name}"]
         table = self._acting.engine.tables.open(pin.path, pin.version)
-        exists, found = find_blob(table, prop, id)
-        if found is None:
+        exists, blob = find_blob(table, prop, id)
+        if blob is None:
             what = f"{prop} of {type_name} '{id}' is null" if exists else f"no {type_name} '{id}'"
             raise NotFoundError(what)
         stat = BlobStat(
@@ -87,21 +87,21 @@ class Blobs:
             type_name=type_name,
             id=id,
             property_name=prop,
-            size=found.size,
-            uri=found.uri,
-            etag=found.etag,
+            size=blob.size,
+            uri=blob.uri,
+            etag=blob.etag,
             branch=None if commit else branch or MAIN,
             snapshot=commit,
-            resolved_snapshot=capture.head.graph_commit_id,
+            resolved_snapshot=state.head.graph_commit_id,
         )
-        return table, found, stat
+        return table, blob, stat
 
     def _check_property(
-        self, capture: BranchState, kind: EntityKind, type_name: str, prop: str
+        self, state: BranchState, kind: EntityKind, type_name: str, prop: str
     ) -> None:
         if kind not in ("node", "edge"):
             raise BadRequestError(f"expected node or edge, not {kind!r}")
-        catalog = self._acting.engine.schema_of(capture.head.schema_hash).catalog
+        catalog = self._acting.engine.schema_of(state.head.schema_hash).catalog
         entity = (catalog.nodes if kind == "node" else catalog.edges).get(type_name)
         if entity is None:
             raise NotFoundError(f"unknown {kind} type '{type_name}'")

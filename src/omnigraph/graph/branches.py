@@ -130,11 +130,11 @@ class Branches:
         source = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
 
         def find() -> BranchState:
-            line, capture = resolve_revision(source, from_)
-            check_head(line, capture, expected_head)
-            return capture
+            line, state = resolve_revision(source, from_)
+            check_head(line, state, expected_head)
+            return state
 
-        return self._lines.naming(find, lambda capture: self._lines.create(name, capture))
+        return self._lines.naming(find, lambda state: self._lines.create(name, state))
 
     def delete(
         self, name: str, *, expected_head: str | None = None, actor: str | None = None
@@ -353,9 +353,9 @@ class Branches:
         schema = self._acting.engine.accepted_schema()
         with self._merging.trial(schema, source, into, decide, source_head) as merged:
             for text in queries:
-                found = self._acting.ask(text, merged)
-                if len(found):
-                    raise CheckFailedError(found.query_name, found.to_pylist()[:10], len(found))
+                answer = self._acting.ask(text, merged)
+                if len(answer):
+                    raise CheckFailedError(answer.query_name, answer.to_pylist()[:10], len(answer))
         return expected_head or merged.head.graph_commit_id
 
 
@@ -365,10 +365,10 @@ def _readable_branches(acting: Acting) -> tuple[BranchInfo, ...]:
     try:
         acting.permit(Action.READ)
     except PolicyDeniedError:
-        found = tuple(info for info in infos if acting.may_read(info.name))
-        if not found:
+        readable = tuple(info for info in infos if acting.may_read(info.name))
+        if not readable:
             raise
-        return found
+        return readable
     return infos
 
 
@@ -411,13 +411,13 @@ class Tags:
         at = At(branch=branch, commit=commit, version=version, timestamp=timestamp)
 
         def find() -> BranchState:
-            line, capture = resolve(self._acting.readable, at)
-            check_head(line, capture, expected_head)
-            return capture
+            line, state = resolve(self._acting.readable, at)
+            check_head(line, state, expected_head)
+            return state
 
-        def make(capture: BranchState) -> Tag:
-            inner = capture.head.graph_commit_id if capture.inner else None
-            held = self._lines.holding(capture)
+        def make(state: BranchState) -> Tag:
+            inner = state.head.graph_commit_id if state.inner else None
+            held = self._lines.holding(state)
             return self._lines.directory.create_tag(name, held, inner)
 
         return self._lines.naming(find, make)
@@ -432,7 +432,7 @@ class Tags:
         self._acting.check_writable()
         self._acting.permit(Action.BRANCH_DELETE, target_branch=name)
         if expected_head is not None:
-            line, capture = resolve(self._lines, At(tag=name))
+            line, state = resolve(self._lines, At(tag=name))
             with self._acting.telling(line.branch.name):
-                check_head(line, capture, expected_head)
+                check_head(line, state, expected_head)
         self._lines.directory.delete_tag(name)

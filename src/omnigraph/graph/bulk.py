@@ -130,8 +130,8 @@ def _here(
                     problems_max=refused.problems_max,
                     progress=progress,
                 )
-                found = work.finish(load, line, schema, request, io)
+                result = work.finish(load, line, schema, request, io)
             except DataError as error:
                 refused.take(error, load.line_at, load.only_source)
                 continue
-            return found.without(refused.count)
+            return result.without(refused.count)

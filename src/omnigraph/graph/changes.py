@@ -90,10 +90,10 @@ class Changes:
         Raises `DiffRefusedError` for states of different schemas.
         """
         schema, line, old, new = self._states(before, after)
-        found = entity_changes(
+        changes = entity_changes(
             schema, self._tables, old.pins, new.pins, line.manifest.history, wanted
         )
-        return Diff(before=str(before), after=str(after), changes=tuple(found))
+        return Diff(before=str(before), after=str(after), changes=tuple(changes))
 
     def _states(
         self, before: str | int, after: str | int
@@ -131,8 +131,8 @@ class Changes:
         if parent.schema_hash != commit.schema_hash:
             raise DiffRefusedError(reason="schema_boundary", graph_commit_id=commit.graph_commit_id)
         with self._at_work(commit, line):
-            found = self._of_types(commit, line, wanted)
-            changes = [change for item in found for change in item.part(0, len(item))]
+            by_type = self._of_types(commit, line, wanted)
+            changes = [change for item in by_type for change in item.part(0, len(item))]
         return ChangeBlock(commit=commit, changes=tuple(changes))
 
     @contextlib.contextmanager
@@ -190,17 +190,17 @@ class Changes:
         if known is None:
             return ChangeBlock(commit=commit, changes=()), False
         key = (commit.graph_commit_id, known)
-        found = self._held.pop(key)
-        if found is None:
+        by_type = self._held.pop(key)
+        if by_type is None:
             with self._at_work(commit, line):
-                found = tuple(self._of_types(commit, line, known))
-        stop = sum(map(len, found)) if room is None else skip + room
+                by_type = tuple(self._of_types(commit, line, known))
+        stop = sum(map(len, by_type)) if room is None else skip + room
         changes: list[EntityChange] = []
-        for item, at in zip(found, accumulate(map(len, found), initial=0), strict=False):
+        for item, at in zip(by_type, accumulate(map(len, by_type), initial=0), strict=False):
             changes += item.part(max(skip - at, 0), max(min(stop - at, len(item)), 0))
-        more = sum(map(len, found)) > stop
+        more = sum(map(len, by_type)) > stop
         if more:
-            self._held.put(key, found, sum(item.nbytes for item in found))
+            self._held.put(key, by_type, sum(item.nbytes for item in by_type))
         return ChangeBlock(commit=commit, changes=tuple(changes)), more
 
     def wanted_then(self, commit: GraphCommit, wanted: ChangeFilter) -> ChangeFilter | None:
@@ -267,17 +267,17 @@ class ChangeFeed:
         schema = self._contract.validate()
         domain, catalog = schema.domain, schema.catalog
         _check_types(wanted, catalog)
-        capture = line.manifest.capture()
+        state = line.manifest.capture()
         tokens = _Tokens(domain, line, wanted)
         if page_token is not None:
             known = tokens.read(page_token, "page")
             after, skip, cut = _Place.of(known), int(known["skip"]), int(known["cut"])
         elif cursor is not None:
             after = _Place.of(tokens.read(cursor, "cursor"))
-            skip, cut = 0, capture.version
+            skip, cut = 0, state.version
         else:
-            after = _start(line, capture, start)
-            skip, cut = 0, capture.version
+            after = _start(line, state, start)
+            skip, cut = 0, state.version
         return self._page(line, tokens, after, skip, cut, limit, wanted)
 
     def _page(
@@ -357,21 +357,21 @@ class ChangeFeed:
         wanted = ChangeFilter.of(kinds, types, ops)
         line = self._exported.get(branch)
         self._contract.validate()
-        capture = line.manifest.capture()
-        schema = self._contract.at(capture.head.schema_hash)
+        state = line.manifest.capture()
+        schema = self._contract.at(state.head.schema_hash)
         _check_types(wanted, schema.catalog)
         keys = {item.table_key for item in schema.catalog.entities() if wanted.admits(item)}
-        pins = {key: pin for key, pin in capture.pins.items() if key in keys}
+        pins = {key: pin for key, pin in state.pins.items() if key in keys}
         tables = {key: self._tables.open(p.path, p.version) for key, p in pins.items()}
-        cursor = _Tokens(schema.domain, line, wanted).write("cursor", after=capture.version)
-        found = Baseline(
-            snapshot_commit_id=capture.head.graph_commit_id, resume_cursor=cursor, entities=0
+        cursor = _Tokens(schema.domain, line, wanted).write("cursor", after=state.version)
+        baseline = Baseline(
+            snapshot_commit_id=state.head.graph_commit_id, resume_cursor=cursor, entities=0
         )
         lines = export_lines(
-            schema.catalog, tables, (), dest, last={"baseline": found.to_json()}, durable=True
+            schema.catalog, tables, (), dest, last={"baseline": baseline.to_json()}, durable=True
         )
         return Baseline(
-            snapshot_commit_id=found.snapshot_commit_id, resume_cursor=cursor, entities=lines
+            snapshot_commit_id=baseline.snapshot_commit_id, resume_cursor=cursor, entities=lines
         )
 
 
@@ -416,18 +416,18 @@ class _Place(Struct, frozen=True, order=True):
         return {"after": self.version, **inside}
 
 
-def _start(line: OpenBranch, capture: BranchState, start: str) -> _Place:
+def _start(line: OpenBranch, state: BranchState, start: str) -> _Place:
     """Return where the feed begins."""
     if start == "now":
-        return _Place(capture.version)
+        return _Place(state.version)
     if start == "beginning":
         return _Place(0)
     word, separator, commit_id = start.partition(":")
     if word == "after" and separator:
-        found = line.manifest.history.commits.get(commit_id)
-        if found is None:
+        commit = line.manifest.history.commits.get(commit_id)
+        if commit is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{line.branch.name}'")
-        return _Place.at(found, line.manifest.history)
+        return _Place.at(commit, line.manifest.history)
     raise BadRequestError(f"unknown start {start!r}; expected now, beginning or after:<commit>")
 
 
@@ -452,17 +452,17 @@ class _Tokens:
             check, body = raw[:4], raw[4:]
             if zlib.crc32(body).to_bytes(4, "big") != check:
                 raise CursorRejectedError("it is damaged")
-            found: dict[str, Any] = json.loads(body)
+            fields: dict[str, Any] = json.loads(body)
         except (ValueError, binascii.Error) as error:
             raise CursorRejectedError("it is damaged") from error
-        if found.get("kind") != kind:
-            raise CursorRejectedError(f"it is a {found.get('kind')}, not a {kind}")
+        if fields.get("kind") != kind:
+            raise CursorRejectedError(f"it is a {fields.get('kind')}, not a {kind}")
         reasons = {
             "graph": "another graph issued it",
             "branch": "it belongs to another branch, or to a deleted branch of the same name",
             "filter": "it was issued for another filter",
         }
         for name, reason in reasons.items():
-            if found.get(name) != self._bound[name]:
+            if fields.get(name) != self._bound[name]:
                 raise CursorRejectedError(reason)
-        return found
+        return fields

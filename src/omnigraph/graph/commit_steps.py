@@ -60,16 +60,16 @@ class CommitSteps:
     def after(self, commit_id: str) -> list[GraphCommit]:
         """Return the commits that came later, oldest first; all after `BEGINNING`."""
         line = self._line()
-        capture = line.manifest.capture()
+        state = line.manifest.capture()
         history = line.manifest.history
         if commit_id == BEGINNING:
-            return list(history.oldest_first(0, capture.version))
+            return list(history.oldest_first(0, state.version))
         known = history.find(commit_id)
         if known is None:
             raise NotFoundError(f"commit '{commit_id}' is not on branch '{self._branch}'")
         place = (known.manifest_version, known.place)
-        found = history.oldest_first(known.manifest_version - 1, capture.version)
-        return [item for item in found if (item.manifest_version, item.place) > place]
+        commits = history.oldest_first(known.manifest_version - 1, state.version)
+        return [item for item in commits if (item.manifest_version, item.place) > place]
 
     def named(self, name: str) -> str:
         """Return the commit that is meant: by its id, a version, a tag or a moment.
@@ -91,9 +91,9 @@ class CommitSteps:
     def _at_moment(self, moment: datetime.datetime) -> str:
         microseconds = int(moment.timestamp() * 1e6)
         line = self._line()
-        capture = line.manifest.capture()
+        state = line.manifest.capture()
         history = line.manifest.history
-        last = next(history.newest_first(capture.version, until_us=microseconds), None)
+        last = next(history.newest_first(state.version, until_us=microseconds), None)
         return BEGINNING if last is None else last.graph_commit_id
 
     def steps(self, commit: GraphCommit, wanted: ChangeFilter) -> list[TableStep]:
@@ -116,12 +116,12 @@ class CommitSteps:
         touched = None if group is None else group.touched_by(commit.graph_commit_id)
         before = history.pins_at(first)
         after = history.pins_at(commit.manifest_version)
-        found: list[TableStep] = []
+        steps: list[TableStep] = []
         for entity, type_id in wanted_types(self._contract.at(commit.schema_hash), known):
             key = entity.table_key
             old, new = before.get(key), after.get(key)
             if may_differ(old, new) and (touched is None or key in touched):
-                found.append(
+                steps.append(
                     TableStep(
                         entity=entity,
                         type_id=type_id,
@@ -131,7 +131,7 @@ class CommitSteps:
                         touched=None if touched is None else len(touched[key].all),
                     )
                 )
-        return found
+        return steps
 
     def _open(self, pin: Pin | None, commit: GraphCommit) -> Table | None:
         try:

@@ -229,10 +229,10 @@ def restore(
 
 def _check_header(header: Mapping[str, Any], path: str) -> None:
     """Refuse an archive that another release has to restore."""
-    found, stamp = header.get("format"), header.get("internal_schema_version")
-    if found != DUMP_FORMAT:
+    dump_format, stamp = header.get("format"), header.get("internal_schema_version")
+    if dump_format != DUMP_FORMAT:
         raise BadRequestError(
-            f"{path} has dump format {found}, this release reads {DUMP_FORMAT}",
+            f"{path} has dump format {dump_format}, this release reads {DUMP_FORMAT}",
             hint="restore it with the release that wrote it",
         )
     if stamp != INTERNAL_SCHEMA_VERSION:

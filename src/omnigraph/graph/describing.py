@@ -19,8 +19,8 @@ def describe_types(catalog: Catalog) -> tuple[TypeInfo, ...]:
 def label_property(entity: Entity) -> str:
     """Return the property that names an entity to people; `id` where none does."""
     for name in _NAMING:
-        found = entity.properties.get(name)
-        if found is not None and found.type.is_text:
+        declared = entity.properties.get(name)
+        if declared is not None and declared.type.is_text:
             return name
     if isinstance(entity, NodeType) and len(entity.key) == 1:
         return entity.key[0]
@@ -29,8 +29,8 @@ def label_property(entity: Entity) -> str:
 
 def label_of(entity: Entity, data: Mapping[str, object]) -> str:
     """Return what to call an entity; its id if it has no name."""
-    found = data.get(label_property(entity))
-    return str(data["id"] if found is None or found == "" else found)
+    label = data.get(label_property(entity))
+    return str(data["id"] if label is None or label == "" else label)
 
 
 def _type(entity: Entity) -> TypeInfo:
@@ -60,8 +60,8 @@ def _property(entity: Entity, item: Property) -> PropertyInfo:
         enum_values=item.type.enum_values,
         vector_dim=item.type.vector_dim if item.type.scalar is Scalar.VECTOR else 0,
         key=isinstance(entity, NodeType) and item.name in entity.key,
-        unique=any(found.columns == (item.name,) for found in entity.uniques),
-        indexed=any(item.name in found.columns for found in entity.indexes),
+        unique=any(constraint.columns == (item.name,) for constraint in entity.uniques),
+        indexed=any(item.name in index.columns for index in entity.indexes),
         description=next(described, None),
     )
 

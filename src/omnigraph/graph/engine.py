@@ -27,12 +27,12 @@ from omnigraph.ids import UlidSource
 from omnigraph.lang import CompiledQuery, bind_parameters, compile_query
 from omnigraph.lang.result_columns import column_types
 from omnigraph.lang.schema_reader import SchemaReader
-from omnigraph.limits import COMPILED_QUERIES_MAX, FOLD_LATER_ROWS
+from omnigraph.limits import COMPILED_QUERIES_MAX, LARGE_WRITE_ROWS
 from omnigraph.ops.compact_tail import TailCompaction
 from omnigraph.ops.indexing import keep_edge_numbers
 from omnigraph.ops.merge.merging import Merging
 from omnigraph.plan import MutationPlan, ReadPlan
-from omnigraph.read import Reader, Running, watched
+from omnigraph.read import QueryControl, Reader, watched
 from omnigraph.read.memory import return_memory
 from omnigraph.store import (
     ControlFiles,
@@ -186,13 +186,13 @@ class Engine:
     def compile(self, source: str, name: str | None, schema: AcceptedSchema) -> CompiledQuery:
         """Return a query ready to run; one that was compiled before is not compiled again."""
         key = (source, name, schema.shape_hash)
-        found = self._compiled.get(key)
-        if found is None:
+        query = self._compiled.get(key)
+        if query is None:
             if not isinstance(source, str):
                 raise BadRequestError(f"a query is text, not {with_article(type(source).__name__)}")
-            found = compile_query(source, schema.catalog, select=name)
-            self._compiled.put(key, found)
-        return found
+            query = compile_query(source, schema.catalog, select=name)
+            self._compiled.put(key, query)
+        return query
 
     def compile_mutation(
         self, source: str, name: str | None, schema: AcceptedSchema
@@ -220,16 +220,16 @@ class Engine:
         source: str,
         params: Mapping[str, object] | None,
         name: str | None,
-        capture: BranchState,
-        running: Running,
+        state: BranchState,
+        running: QueryControl,
     ) -> tuple[CompiledQuery, pa.Table]:
         """Run a read query on a state; return it compiled, and its answer as an Arrow table."""
-        asked = self.prepare(source, params, name, capture.head.schema_hash)
+        asked = self.prepare(source, params, name, state.head.schema_hash)
         with watched(running):
             table = self.reader.execute(
                 asked.plan,
                 asked.catalog,
-                capture.pins,
+                state.pins,
                 asked.values,
                 now=datetime.datetime.now(datetime.UTC),
             )
@@ -257,9 +257,9 @@ class Engine:
             self._columns.put(id(plan), known)
         return known[1]
 
-    def opened(self, capture: BranchState) -> dict[str, Table]:
+    def opened(self, state: BranchState) -> dict[str, Table]:
         """Return every table of a state, by its key."""
-        pins = capture.pins.items()
+        pins = state.pins.items()
         return {key: self.tables.open(pin.path, pin.version) for key, pin in pins}
 
     def newest(self, line: OpenBranch) -> BranchState:
@@ -267,11 +267,11 @@ class Engine:
 
         A write whose owner died after its last table commit is finished; nothing is undone.
         """
-        capture = line.manifest.capture()
-        if self.is_writable and line.publisher.slots.exists(capture.slot):
-            line.recovery.resolve(capture.slot, forward_only=True)
-            capture = line.manifest.capture()
-        return capture
+        state = line.manifest.capture()
+        if self.is_writable and line.publisher.slots.exists(state.slot):
+            line.recovery.resolve(state.slot, forward_only=True)
+            state = line.manifest.capture()
+        return state
 
     def after_commit(self, line: OpenBranch, *, rows: int, compact_tails: bool = True) -> None:
         """Do what follows every write: long tails are compacted, upkeep counts the commit.
@@ -282,7 +282,7 @@ class Engine:
         if compact_tails:
             compact = partial(TailCompaction(line.writer).run_if_due, self.schema)
             large = partial(self._after_large, line, rows)
-            if rows < FOLD_LATER_ROWS or self.upkeep is None or not self.upkeep.begin(large):
+            if rows < LARGE_WRITE_ROWS or self.upkeep is None or not self.upkeep.begin(large):
                 compact()
         if self.upkeep is not None:
             self.upkeep.note_commit(line.branch.name)

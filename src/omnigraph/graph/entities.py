@@ -25,7 +25,7 @@ from omnigraph.graph.describing import label_of
 from omnigraph.graph.result import Result, nodes_of
 from omnigraph.graph.targets import At
 from omnigraph.ops.export import export_rows
-from omnigraph.read import Running
+from omnigraph.read import QueryControl
 from omnigraph.rows.entities import envelopes
 from omnigraph.store import Pin, quoted
 from omnigraph.values.inspection import (
@@ -114,8 +114,8 @@ class Entities:
         state = self._acting.state(At(branch=branch, commit=commit, version=version, tag=tag))
         catalog = self._catalog(state)
         node = _node_type(catalog, type_name)
-        found = self._brief(state, node, [id]).get(id)
-        if found is None:
+        data = self._brief(state, node, [id]).get(id)
+        if data is None:
             raise NotFoundError(f"there is no {type_name} '{id}'")
         ways = list(_ways(catalog, type_name))
         if edge is not None and all(way.edge.name != edge for way in ways):
@@ -131,7 +131,7 @@ class Entities:
             graph_commit_id=state.head.graph_commit_id,
             type=type_name,
             id=id,
-            label=label_of(node, found),
+            label=label_of(node, data),
             counts=tuple(
                 EdgeCount(
                     edge=way.edge.name, direction=way.direction, other=way.other, count=number
@@ -187,15 +187,15 @@ class Entities:
         wanted: dict[str, list[str]] = {}
         for type_name, id_ in chosen[:SUBGRAPH_NODES_MAX]:
             wanted.setdefault(type_name, []).append(id_)
-        found: dict[str, dict[str, Data]] = {}
+        by_type: dict[str, dict[str, Data]] = {}
         for type_name, ids in wanted.items():
-            found[type_name] = self._brief(state, _node_type(catalog, type_name), ids)
-        edges = list(islice(self._between(state, catalog, found), SUBGRAPH_EDGES_MAX + 1))
+            by_type[type_name] = self._brief(state, _node_type(catalog, type_name), ids)
+        edges = list(islice(self._between(state, catalog, by_type), SUBGRAPH_EDGES_MAX + 1))
         return Subgraph(
             graph_commit_id=state.head.graph_commit_id,
             nodes=tuple(
                 PictureNode(type=name, id=id_, label=label_of(catalog.nodes[name], data), data=data)
-                for name, rows in found.items()
+                for name, rows in by_type.items()
                 for id_, data in rows.items()
             ),
             edges=tuple(edges[:SUBGRAPH_EDGES_MAX]),
@@ -208,7 +208,7 @@ class Entities:
         return self._engine.schema_of(state.head.schema_hash).catalog
 
     def _ask(self, state: BranchState, source: str, params: Mapping[str, object]) -> pa.Table:
-        return self._engine.run(source, params, None, state, Running())[1]
+        return self._engine.run(source, params, None, state, QueryControl())[1]
 
     def _count(self, state: BranchState, here: str, id: str, way: _Way) -> int:
         text = f"query n($id: String) {{ match {{ {way.pattern(here)} }}"
@@ -227,7 +227,7 @@ class Entities:
         """Return neighbours from a place on, which counts them over all ways."""
         skip = 0 if page_token is None else _read_place(page_token, state)
         total, room = sum(ways.values()), limit
-        found: list[Neighbour] = []
+        neighbours: list[Neighbour] = []
         passed = 0
         for way, number in ways.items():
             first = max(skip - passed, 0)
@@ -235,12 +235,12 @@ class Entities:
             if room == 0 or first >= number:
                 continue
             part = self._along(state, catalog, start, way, first, room)
-            found += part
+            neighbours += part
             room -= len(part)
-        reached = skip + len(found)
-        if limit == 0 or reached >= total or not found:
-            return found, None
-        return found, _write_place(reached, state)
+        reached = skip + len(neighbours)
+        if limit == 0 or reached >= total or not neighbours:
+            return neighbours, None
+        return neighbours, _write_place(reached, state)
 
     def _along(
         self,
@@ -284,8 +284,8 @@ class Entities:
         small = {n: p for n, p in entity.properties.items() if p.type.scalar not in _LARGE}
         brief = replace(entity, properties=small)
         rows = self._rows(pin, brief, f"id IN ({', '.join(map(quoted, ids))})")
-        found = {data["id"]: data for data in map(_data, envelopes(brief, rows))}
-        return {id_: found[id_] for id_ in ids if id_ in found}
+        by_id = {data["id"]: data for data in map(_data, envelopes(brief, rows))}
+        return {id_: by_id[id_] for id_ in ids if id_ in by_id}
 
     def _rows(self, pin: Pin, entity: Entity, where: str) -> pa.Table:
         columns = [*entity.implicit_columns, *entity.properties]
@@ -319,14 +319,14 @@ class Entities:
         contract = self._engine.contract
         entity = contract.validate().catalog.entity_named(type_name)
         line = self._acting.readable.get(branch)
-        capture = line.manifest.capture()
+        state = line.manifest.capture()
         history = line.manifest.history
-        live = capture.pins.get(entity.table_key)
+        live = state.pins.get(entity.table_key)
         if live is None:
             return
         after: Mapping[str, Any] | None = None
         author: GraphCommit | None = None
-        for pin in history.pins_back(live.incarnation, capture.version):
+        for pin in history.pins_back(live.incarnation, state.version):
             then = contract.at(history.head_at(pin.seq).schema_hash).catalog
             try:
                 table = self._engine.tables.open(pin.path, pin.version)
@@ -370,10 +370,10 @@ def _type_and_id(node: Sequence[str]) -> tuple[str, str]:
 
 
 def _node_type(catalog: Catalog, name: str) -> NodeType:
-    found = catalog.nodes.get(name)
-    if found is None:
+    node = catalog.nodes.get(name)
+    if node is None:
         raise NotFoundError(f"unknown node type '{name}'")
-    return found
+    return node
 
 
 def _ways(catalog: Catalog, type_name: str) -> Iterator[_Way]:
@@ -394,11 +394,11 @@ def _read_place(token: str, state: BranchState) -> int:
     try:
         text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
         commit, place = text.split()
-        found = int(place)
+        start = int(place)
     except (ValueError, binascii.Error):
         raise BadRequestError("the page token is damaged", hint="start again") from None
-    if commit != state.head.graph_commit_id or found < 0:
+    if commit != state.head.graph_commit_id or start < 0:
         raise BadRequestError(
             "the page token belongs to another state", hint="name the commit, or start again"
         )
-    return found
+    return start

@@ -73,9 +73,9 @@ class StateRows(Struct, frozen=True, kw_only=True):
         """Return nodes, edges and the attribute for types, as graphs of libraries are made of."""
         nodes = [item for item in self.types if item.kind == "node"]
         edges = [item for item in self.types if item.kind == "edge"]
-        taken = (found.name for item in self.types for found in item.properties)
-        vertices = (found for item in nodes for found in self._vertices(item))
-        arcs = (found for item in edges for found in self._arcs(item))
+        taken = (prop.name for item in self.types for prop in item.properties)
+        vertices = (vertex for item in nodes for vertex in self._vertices(item))
+        arcs = (arc for item in edges for arc in self._arcs(item))
         return vertices, arcs, type_attribute(taken)
 
     def _vertices(self, info: TypeInfo) -> Iterator[Vertex]:
@@ -124,13 +124,13 @@ def _texts(info: TypeInfo, table: pa.Table) -> Iterator[tuple[str, list[str | No
     """Yield the columns of some rows as texts, by name."""
     properties = {item.name: item for item in info.properties}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        found = properties.get(name)
-        if found is None:
+        prop = properties.get(name)
+        if prop is None:
             yield name, column.to_pylist()
         else:
             place = f"{info.name}.{name}"
-            scalar = Scalar(found.scalar)
-            yield name, text_values(column, scalar, is_list=found.is_list, place=place)
+            scalar = Scalar(prop.scalar)
+            yield name, text_values(column, scalar, is_list=prop.is_list, place=place)
 
 
 # ---- CSV ----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class _Keys:
     def __init__(self, types: tuple[TypeInfo, ...]) -> None:
         self.declared: list[str] = []
         self._ids: dict[tuple[str, str], str] = {}
-        names = [found.name for item in types for found in item.properties]
+        names = [prop.name for item in types for prop in item.properties]
         attribute = type_attribute(names)
         for kind in ("node", "edge"):
             self._declare(kind, f"{kind}.type", attribute, "string", "")
@@ -302,10 +302,10 @@ def _attribute(text: str, place: str = "") -> str:
 
 
 def _xml(text: str, place: str) -> str:
-    found = _NOT_XML.search(text)
-    if found is not None:
+    match = _NOT_XML.search(text)
+    if match is not None:
         raise BadRequestError(
-            f"{place} holds the character U+{ord(found.group()):04X}, which XML cannot hold",
+            f"{place} holds the character U+{ord(match.group()):04X}, which XML cannot hold",
             hint="export it as jsonl or csv",
         )
     return text

@@ -23,7 +23,7 @@ def _health(entity: Entity, table: Table, tables: Tables) -> TableHealth:
     covered = {spec.column: table.index_fragments(spec.name) for spec in specs}
     missing = [column for column, fragments in covered.items() if rows_of and not fragments]
     held = [fragments for fragments in covered.values() if fragments]
-    uncovered = {number for number in rows_of if any(number not in found for found in held)}
+    uncovered = {number for number in rows_of if any(number not in fragments for fragments in held)}
     # Folders are listed too on a disk, and hold nothing.
     sizes = [item.size_bytes for item in tables.files.entries(tables.folder(table.path))]
     return TableHealth(

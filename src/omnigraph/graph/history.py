@@ -48,11 +48,11 @@ class Commits:
         if limit is not None and limit < 0:
             raise BadRequestError(f"limit must not be negative, got {limit}")
         manifest = self._lines.get(branch).manifest
-        capture = manifest.capture()
-        found = manifest.history.newest_first(
-            capture.version, since_us=_microseconds(since), until_us=_microseconds(until)
+        state = manifest.capture()
+        commits = manifest.history.newest_first(
+            state.version, since_us=_microseconds(since), until_us=_microseconds(until)
         )
-        kept = (commit for commit in found if actor is None or commit.actor_id == actor)
+        kept = (commit for commit in commits if actor is None or commit.actor_id == actor)
         # No list is longer, and nothing counts further.
         return list(islice(kept, None if limit is None else min(limit, sys.maxsize)))
 

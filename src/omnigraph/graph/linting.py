@@ -35,8 +35,8 @@ def lint_schema_text(source: str) -> LintReport:
     try:
         compiled = compile_schema(source, name=_NAME)
     except CompileError as error:
-        found = [item for item in error.diagnostics if isinstance(item, Diagnostic)]
-        return LintReport(ok=False, diagnostics=_told(found))
+        diagnostics = [item for item in error.diagnostics if isinstance(item, Diagnostic)]
+        return LintReport(ok=False, diagnostics=_told(diagnostics))
     return LintReport(ok=True, diagnostics=_told(compiled.warnings))
 
 
@@ -54,8 +54,9 @@ def _query(report: QueryReport) -> LintedQuery:
     )
 
 
-def _told(found: Iterable[Diagnostic]) -> tuple[dict[str, object], ...]:
+def _told(diagnostics: Iterable[Diagnostic]) -> tuple[dict[str, object], ...]:
     hidden = {"file"}
     return tuple(
-        {key: value for key, value in item.to_json().items() if key not in hidden} for item in found
+        {key: value for key, value in item.to_json().items() if key not in hidden}
+        for item in diagnostics
     )

@@ -17,21 +17,21 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 def entity_image(acting: Acting, table_key: str, entity_id: str, at: At) -> dict[str, Any] | None:
     """Return an entity as its envelope, as it was at a state; None when it did not exist."""
-    capture = acting.state(at)
-    if table_key not in capture.pins:
-        raise NotFoundError(f"no table {table_key} at graph version {capture.version}")
-    pin = capture.pins[table_key]
+    state = acting.state(at)
+    if table_key not in state.pins:
+        raise NotFoundError(f"no table {table_key} at graph version {state.version}")
+    pin = state.pins[table_key]
     table = acting.engine.tables.open(pin.path, pin.version)
-    catalog = acting.engine.schema_of(capture.head.schema_hash).catalog
+    catalog = acting.engine.schema_of(state.head.schema_hash).catalog
     return next(export_rows(catalog, table_key, table, only_id=entity_id), None)
 
 
 def get_entity(acting: Acting, type_name: str, entity_id: str, at: At) -> dict[str, Any] | None:
     """Return an entity as it was at a state, as values of Python; None when it did not exist."""
-    capture = acting.state(at)
-    catalog = acting.engine.schema_of(capture.head.schema_hash).catalog
+    state = acting.state(at)
+    catalog = acting.engine.schema_of(state.head.schema_hash).catalog
     entity = catalog.entity_named(type_name)
-    pin = capture.pins[entity.table_key]
+    pin = state.pins[entity.table_key]
     table = acting.engine.tables.open(pin.path, pin.version)
     image = next(export_rows(catalog, entity.table_key, table, only_id=entity_id), None)
     return python_entity(entity, image)
@@ -43,11 +43,11 @@ def python_entity(entity: Entity, image: Mapping[str, Any] | None) -> dict[str, 
         return None
     ends = {name: image[name] for name in ("from", "to") if name in image}
     data = image["data"]
-    found = {"id": data["id"], **ends}
+    fields = {"id": data["id"], **ends}
     for item in entity.properties.values():
         if item.name in data:
-            found[item.name] = _python(data[item.name], item.type.scalar)
-    return found
+            fields[item.name] = _python(data[item.name], item.type.scalar)
+    return fields
 
 
 def _python(value: object, scalar: Scalar) -> object:

@@ -104,9 +104,9 @@ class MaintenanceOps:
         [('node:Person', 2), ('node:Task', 2), ('edge:Owns', 1)]
         """
         engine = self._engine
-        capture = self._acting.state(At(branch=branch))
-        catalog = engine.schema_of(capture.head.schema_hash).catalog
-        return tables_health(catalog, engine.opened(capture), engine.tables)
+        state = self._acting.state(At(branch=branch))
+        catalog = engine.schema_of(state.head.schema_hash).catalog
+        return tables_health(catalog, engine.opened(state), engine.tables)
 
     def cache_stats(self) -> CacheStats:
         """Return how much of what queries read is kept in memory, and how often it helped.

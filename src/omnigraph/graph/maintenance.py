@@ -42,12 +42,12 @@ Progress = Callable[[str], None]
 
 
 def _with_pending(table: OptimizedTable, pending: list[PendingIndex]) -> OptimizedTable:
-    found = tuple(
+    indexes = tuple(
         {"column": item.column, "kind": item.kind, "reason": item.reason}
         for item in pending
         if item.table_key == table.table_key
     )
-    return replace(table, pending_indexes=found)
+    return replace(table, pending_indexes=indexes)
 
 
 class Maintenance:

@@ -33,15 +33,15 @@ class Line:
         start: int,
         passed: int,
     ) -> None:
-        capture = manifest.capture()
+        state = manifest.capture()
         self.info = info
-        self.head = capture.head
+        self.head = state.head
         self.parent = parent
         """The branch that tells what lies before `start`; None when this one tells all."""
         self.start = start
         self.passed = passed
         """Branches between it and that one, which are not shown."""
-        self.version = capture.version
+        self.version = state.version
         self._manifest = manifest
 
     @property
@@ -102,14 +102,14 @@ class Overview:
     def graph(self, *, limit: int, page_token: str | None) -> CommitGraph:
         """Return commits of all branches, each before its parents, and the names they have."""
         last = None if page_token is None else read_token(page_token)
-        found, token = page(
+        commits, token = page(
             newest_commits(self._lines, limit, last),
             key=lambda item: item.graph_commit_id,
             limit=limit,
             page_token=page_token,
         )
         return CommitGraph(
-            commits=tuple(found),
+            commits=tuple(commits),
             heads={line.info.name: line.head.graph_commit_id for line in self._lines.values()},
             tags=tuple(tag_json(tag, self._commit_of(tag)) for tag in self._tags),
             **token,
@@ -193,15 +193,15 @@ def newest_commits(lines: Mapping[str, Line], limit: int, last: str | None) -> l
     There are as many as `limit` after the one named `last`, and some more if there are any: clocks
     may disagree about where a merge belongs.
     """
-    found: dict[str, GraphCommit] = {}
+    commits: dict[str, GraphCommit] = {}
     wanted = limit + HISTORY_SPARE_COMMITS if last is None else None
     for commit in _merged(lines):
-        found[commit.graph_commit_id] = commit
+        commits[commit.graph_commit_id] = commit
         if commit.graph_commit_id == last:
-            wanted = len(found) + limit + HISTORY_SPARE_COMMITS
-        if wanted is not None and len(found) > wanted:
+            wanted = len(commits) + limit + HISTORY_SPARE_COMMITS
+        if wanted is not None and len(commits) > wanted:
             break
-    return children_first(found)
+    return children_first(commits)
 
 
 def _merged(lines: Mapping[str, Line]) -> Iterator[GraphCommit]:

@@ -24,7 +24,7 @@ from omnigraph.graph.result import Result
 from omnigraph.graph.targets import At
 from omnigraph.limits import QUERY_MEMORY, RESIDENT_BYTES_MAX
 from omnigraph.plan import explain
-from omnigraph.read import Running
+from omnigraph.read import QueryControl
 from omnigraph.read.estimates import working_set_bytes
 from omnigraph.read.memory import return_memory, returned_if_refused, took_much
 from omnigraph.read.running import memory_share
@@ -67,17 +67,15 @@ class Asked(Struct, frozen=True):
         """Return the answer; that of Spark is computed when it is asked for."""
         if self._choose(acting).on_spark:
             return self._on_spark(graph)
-        capture = acting.state(self.at, max_staleness_s=self.max_staleness_s)
+        state = acting.state(self.at, max_staleness_s=self.max_staleness_s)
         running = self._running(acting)
         with returned_if_refused(running):
-            compiled, table = acting.engine.run(
-                self.source, self.params, self.name, capture, running
-            )
+            compiled, table = acting.engine.run(self.source, self.params, self.name, state, running)
         return Result(
             table,
             query_name=compiled.name,
-            commit_id=capture.head.graph_commit_id,
-            branch=None if self.at.commit else capture.branch.name,
+            commit_id=state.head.graph_commit_id,
+            branch=None if self.at.commit else state.branch.name,
             snapshot=self.at.commit,
             column_types=acting.engine.column_types(compiled),
             draw=_drawn_by(acting),
@@ -91,11 +89,9 @@ class Asked(Struct, frozen=True):
             return self._explain_on_spark(acting, graph, choice)
         running = self._running(acting, trace=True)
         with returned_if_refused(running), measured() as io:
-            capture = acting.state(self.at)
+            state = acting.state(self.at)
             begun = time.perf_counter()
-            compiled, table = acting.engine.run(
-                self.source, self.params, self.name, capture, running
-            )
+            compiled, table = acting.engine.run(self.source, self.params, self.name, state, running)
             seconds = time.perf_counter() - begun
         where = "" if self.engine == LOCAL else f"\nengine: local, {choice.reason}"
         return Explanation(
@@ -106,8 +102,8 @@ class Asked(Struct, frozen=True):
             io=dict(io),
         )
 
-    def _running(self, acting: Acting, *, trace: bool = False) -> Running:
-        return Running(
+    def _running(self, acting: Acting, *, trace: bool = False) -> QueryControl:
+        return QueryControl(
             timeout_s=self.timeout_s,
             memory_bytes=acting.engine.query_bytes_max,
             cancel=self.cancel,
@@ -127,8 +123,8 @@ class Asked(Struct, frozen=True):
             )
         if self.engine != AUTO:
             return Choice(on_spark=self.engine == SPARK, reason="as asked for")
-        capture, asked = self._prepared(acting)
-        needed = working_set_bytes(_Sizes(asked.catalog, capture.pins), asked.plan)
+        state, asked = self._prepared(acting)
+        needed = working_set_bytes(_Sizes(asked.catalog, state.pins), asked.plan)
         budget = min(RESIDENT_BYTES_MAX, memory_share())
         reason = f"about {needed:,} bytes of memory, of {budget:,} that a query may take"
         if needed <= budget:
@@ -145,14 +141,14 @@ class Asked(Struct, frozen=True):
         return Choice(on_spark=True, reason=reason)
 
     def _prepared(self, acting: Acting) -> tuple[BranchState, ReadQuery]:
-        capture = acting.state(self.at)
-        schema_hash = capture.head.schema_hash
-        return capture, acting.engine.prepare(self.source, self.params, self.name, schema_hash)
+        state = acting.state(self.at)
+        schema_hash = state.head.schema_hash
+        return state, acting.engine.prepare(self.source, self.params, self.name, schema_hash)
 
     def _on_spark(self, graph: object) -> Result:
         spark = offered("spark")
         at = self.at
-        found: Result = spark.query(
+        result: Result = spark.query(
             spark.find_session(self.session, self.master),
             graph,
             self.source,
@@ -166,15 +162,15 @@ class Asked(Struct, frozen=True):
             timeout=self.timeout_s,
             cancel=self.cancel,
         )
-        return found
+        return result
 
     def _explain_on_spark(self, acting: Acting, graph: object, choice: Choice) -> Explanation:
         _capture, asked = self._prepared(acting)
         begun = time.perf_counter()
-        found: Any = self._on_spark(graph)
-        rows = found.num_rows
+        result: Any = self._on_spark(graph)
+        rows = result.num_rows
         seconds = time.perf_counter() - begun
-        joins = [f"  {note}" for note in found.notes] or ["  none"]
+        joins = [f"  {note}" for note in result.notes] or ["  none"]
         text = "\n".join([explain(asked.plan), f"engine: spark, {choice.reason}", "joins:", *joins])
         return Explanation(plan=text, stages=(), rows=rows, seconds=seconds, io={})
 
@@ -184,9 +180,9 @@ def _drawn_by(acting: Acting) -> Callable[[Result], Drawing]:
     asked = weakref.ref(acting)
 
     def draw(result: Result) -> Drawing:
-        found = asked()
-        if found is None:
+        handle = asked()
+        if handle is None:
             raise BadRequestError("the graph of these rows is gone", hint="open it, and ask again")
-        return draw_subgraph(Entities(found).subgraph(result, commit=result.commit_id))
+        return draw_subgraph(Entities(handle).subgraph(result, commit=result.commit_id))
 
     return draw

@@ -202,13 +202,13 @@ class Reads:
         2
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        capture = self._acting.state(at)
+        state = self._acting.state(at)
         return Snapshot(
-            version=capture.version,
-            commit=capture.head,
-            tables=capture.pins,
+            version=state.version,
+            commit=state.head,
+            tables=state.pins,
             internal_schema_version=INTERNAL_SCHEMA_VERSION,
-            branch=capture.branch.name,
+            branch=state.branch.name,
         ).asked_by(self.query)
 
     def diff(
@@ -368,9 +368,9 @@ class Reads:
 
     def _exported(self, at: At) -> tuple[Catalog, dict[str, Table]]:
         """Return types and tables of a state, if the policy lets them be exported."""
-        capture = self._acting.state(at, self._acting.exportable)
-        catalog = self._engine.schema_of(capture.head.schema_hash).catalog
-        return catalog, self._engine.opened(capture)
+        state = self._acting.state(at, self._acting.exportable)
+        catalog = self._engine.schema_of(state.head.schema_hash).catalog
+        return catalog, self._engine.opened(state)
 
 
 def _state(catalog: Catalog, tables: Mapping[str, Table]) -> StateRows:

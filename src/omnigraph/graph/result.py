@@ -324,19 +324,21 @@ class Result:
 
 def nodes_of(result: Result) -> list[tuple[str, str]]:
     """Return type and id of every node the rows speak of, each once, in their order."""
-    found: dict[tuple[str, str], None] = {}
+    nodes: dict[tuple[str, str], None] = {}
     for number, column in enumerate(result.column_types):
         entity = column.get("entity")
         if isinstance(entity, Mapping) and entity["kind"] == "node":
             ids = result.to_arrow().column(number).to_pylist()
             name = str(entity["type_name"])
-            found |= dict.fromkeys((name, id_) for id_ in ids if id_ is not None)
-    return list(found)
+            nodes |= dict.fromkeys((name, id_) for id_ in ids if id_ is not None)
+    return list(nodes)
 
 
 def plain_rows(table: pa.Table, *, ints: str) -> Iterator[tuple[object, ...]]:
     """Return the rows of an Arrow table as plain JSON values, in the order of its columns."""
-    columns = [[_plain(v, ints=ints) for v in python_values(column)] for column in table.columns]
+    columns = [
+        [_json_value(v, ints=ints) for v in python_values(column)] for column in table.columns
+    ]
     return zip(*columns, strict=True)
 
 
@@ -344,11 +346,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: object, *, ints: str) -> object:
+def _json_value(value: object, *, ints: str) -> object:
     if isinstance(value, list):
-        return [_plain(item, ints=ints) for item in value]
+        return [_json_value(item, ints=ints) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(item, ints=ints) for name, item in value.items()}
+        return {name: _json_value(item, ints=ints) for name, item in value.items()}
     if isinstance(value, datetime.datetime):
         moment = value.astimezone(datetime.UTC).replace(tzinfo=None)
         return moment.isoformat(timespec="milliseconds") + "Z"

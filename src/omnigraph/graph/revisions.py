@@ -82,10 +82,10 @@ def parse_moment(text: str) -> datetime.datetime | None:
         seconds = min(count * _UNITS[ago["unit"]], int(now.timestamp()))
         return now - datetime.timedelta(seconds=seconds)
     try:
-        found = datetime.datetime.fromisoformat(text.strip())
+        moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
 def resolve_revision(
@@ -104,10 +104,10 @@ def resolve_revision(
         line = lines.get(name)
         return line, line.manifest.capture()
     revision = parse_revision(name)
-    found = _anchored(lines, revision, branch)
-    if found is None:
+    place = _anchored(lines, revision, branch)
+    if place is None:
         raise _unknown(lines, name, revision)
-    line, state = found
+    line, state = place
     if not revision.steps:
         return line, state
     line, commit = _walk(lines, line, state.head, revision)
@@ -186,8 +186,8 @@ def _other(lines: Reachable, name: str, branch: str) -> tuple[OpenBranch, Branch
         line = lines.get(branch)
         line.manifest.capture()
         return line, lines.state(line, int(name))
-    if (found := _by_prefix(lines, name)) is not None:
-        line, commit = found
+    if (match := _by_prefix(lines, name)) is not None:
+        line, commit = match
         return line, lines.state_of(line, commit)
     moment = parse_moment(name)
     return None if moment is None else at_moment(lines, branch, moment)
@@ -197,17 +197,17 @@ def _by_prefix(lines: Reachable, prefix: str) -> tuple[OpenBranch, GraphCommit] 
     if len(prefix) < PREFIX_CHARS_MIN or _PREFIX.fullmatch(prefix) is None:
         return None
     wanted = prefix.upper()
-    found: dict[str, tuple[OpenBranch, GraphCommit]] = {}
+    matches: dict[str, tuple[OpenBranch, GraphCommit]] = {}
     for line in _readable(lines, [item.name for item in lines.directory.ids()]):
         line.manifest.capture()
         for commit in line.manifest.history.starting_with(wanted):
-            found.setdefault(commit.graph_commit_id, (line, commit))
-    if len(found) > 1:
-        shown = [_described(commit) for _line, commit in list(found.values())[-CANDIDATES_MAX:]]
+            matches.setdefault(commit.graph_commit_id, (line, commit))
+    if len(matches) > 1:
+        shown = [_described(commit) for _line, commit in list(matches.values())[-CANDIDATES_MAX:]]
         raise NotFoundError(
-            f"{len(found)} commits begin with '{prefix}'", hint="it may be " + "; ".join(shown)
+            f"{len(matches)} commits begin with '{prefix}'", hint="it may be " + "; ".join(shown)
         )
-    return next(iter(found.values()), None)
+    return next(iter(matches.values()), None)
 
 
 def _described(commit: GraphCommit) -> str:
@@ -218,13 +218,13 @@ def _described(commit: GraphCommit) -> str:
 
 def _readable(lines: Reachable, names: list[str]) -> list[OpenBranch]:
     """Return branches as far as the caller may look at them."""
-    found: list[OpenBranch] = []
+    branches: list[OpenBranch] = []
     for name in names:
         try:
-            found.append(lines.get(name))
+            branches.append(lines.get(name))
         except (PolicyDeniedError, NotFoundError):
             continue
-    return found
+    return branches
 
 
 def _walk(

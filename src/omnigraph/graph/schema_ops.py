@@ -52,12 +52,12 @@ class SchemaOps:
             name: What messages call the text.
         """
         self._acting.permit(Action.READ, branch=MAIN)
-        text, found = schema_text(schema)
-        desired = self._engine.schemas.catalog(text, name=name or found)
+        text, label = schema_text(schema)
+        desired = self._engine.schemas.catalog(text, name=name or label)
         self._engine.accepted_schema()
-        capture = self._main.manifest.capture()
-        review = self._apply().review(capture, desired, allow_data_loss=allow_data_loss)
-        return self._change(review, capture.version)
+        state = self._main.manifest.capture()
+        review = self._apply().review(state, desired, allow_data_loss=allow_data_loss)
+        return self._change(review, state.version)
 
     def apply(
         self,
@@ -93,8 +93,8 @@ class SchemaOps:
         self._acting.permit(Action.SCHEMA_APPLY, target_branch=MAIN, actor=actor)
         # A refusal names rows that stand against the change.
         self._acting.permit(Action.READ, branch=MAIN, actor=actor)
-        text, found = schema_text(schema)
-        desired = self._engine.schemas.catalog(text, name=name or found)
+        text, label = schema_text(schema)
+        desired = self._engine.schemas.catalog(text, name=name or label)
         self._engine.accepted_schema()
         request = self._acting.request(
             self._main,
@@ -124,11 +124,11 @@ class SchemaOps:
         ['Person', 'Task', 'Owns']
         """
         at = At(branch=branch, commit=commit, version=version, tag=tag)
-        capture, schema = self._schema_at(at)
+        state, schema = self._schema_at(at)
         is_accepted = schema.ir_hash() == self._engine.accepted_schema().ir_hash()
         return SchemaDescription(
-            graph_commit_id=capture.head.graph_commit_id,
-            schema_hash=capture.head.schema_hash,
+            graph_commit_id=state.head.graph_commit_id,
+            schema_hash=state.head.schema_hash,
             schema_source=self._engine.contract.source if is_accepted else None,
             types=describe_types(schema.catalog),
             interfaces=tuple(schema.catalog.interfaces),
@@ -174,8 +174,8 @@ class SchemaOps:
         return lint_text(source, schema.catalog)
 
     def _schema_at(self, at: At) -> tuple[BranchState, AcceptedSchema]:
-        _line, capture = resolve(self._acting.readable, at)
-        return capture, self._engine.schema_of(capture.head.schema_hash)
+        _line, state = resolve(self._acting.readable, at)
+        return state, self._engine.schema_of(state.head.schema_hash)
 
     def _change(
         self, review: Review, version: int, commit: GraphCommit | None = None

@@ -73,7 +73,7 @@ def _at_commit(lines: Reachable, commit: str, branch: str | None) -> tuple[OpenB
     return line, lines.state_of(line, known)
 
 
-def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> None:
+def check_head(line: OpenBranch, state: BranchState, expected: str | None) -> None:
     """Return if a state was made by a commit, maintenance left aside.
 
     Raises `PreconditionFailedError`.
@@ -81,11 +81,11 @@ def check_head(line: OpenBranch, capture: BranchState, expected: str | None) -> 
     if expected is None:
         return
     commits = line.manifest.history.commits
-    head: GraphCommit | None = capture.head
+    head: GraphCommit | None = state.head
     while head is not None and head.graph_commit_id != expected and head.kind in MAINTENANCE_KINDS:
         head = commits.get(head.parent_commit_id or "")
     if head is None or head.graph_commit_id != expected:
-        raise PreconditionFailedError(expected=expected, actual=capture.head.graph_commit_id)
+        raise PreconditionFailedError(expected=expected, actual=state.head.graph_commit_id)
 
 
 def as_instant(value: datetime.datetime | str) -> datetime.datetime:

@@ -141,10 +141,10 @@ class Writing:
         if self.terms.dry_run or (request.new_id and request.expected_head is None):
             return None
         with self.telling():
-            capture = line.manifest.capture()
+            state = line.manifest.capture()
             done = line.manifest.commit_of(request.operation_id, past=not request.new_id)
             if done is None:
-                check_head(line, capture, request.expected_head)
+                check_head(line, state, request.expected_head)
                 return None
         return LoadResult(
             mode=str(mode),
@@ -280,9 +280,9 @@ def load(
     with measured() as io, reaching(acting.engine.location.given):
         line, created = work.line_or_new()
         schema = acting.engine.accepted_schema()
-        found = work.new_load(schema, mode)
-        found.read(data, progress)
-        result = work.finish(found, line, schema, work.request(line), io)
+        operation = work.new_load(schema, mode)
+        operation.read(data, progress)
+        result = work.finish(operation, line, schema, work.request(line), io)
     return work.told(result, created=created)
 
 
@@ -299,9 +299,9 @@ def load_table(
     with measured() as io:
         line = work.line()
         schema = acting.engine.accepted_schema()
-        found = work.new_load(schema, mode)
-        found.read_table(type_name, table, from_col=ends[0], to_col=ends[1])
-        return work.finish(found, line, schema, work.request(line), io)
+        operation = work.new_load(schema, mode)
+        operation.read_table(type_name, table, from_col=ends[0], to_col=ends[1])
+        return work.finish(operation, line, schema, work.request(line), io)
 
 
 def load_staged(acting: Acting, make: MakeLoad, mode: str, terms: Terms) -> LoadResult:
@@ -318,10 +318,10 @@ def load_staged(acting: Acting, make: MakeLoad, mode: str, terms: Terms) -> Load
         if before is not None:
             return before
         schema = acting.engine.contract.validate()
-        found = make(schema, acting.engine.embedder)
+        operation = make(schema, acting.engine.embedder)
         line.manifest.capture()
         done = line.manifest.commit_of(request.operation_id, past=not request.new_id)
         if done is None and not terms.dry_run:
-            line.writer.prepare_only(found, request, schema)
-            found.stage_ahead(line.writer.base(schema))
-        return work.finish(found, line, schema, request, io)
+            line.writer.prepare_only(operation, request, schema)
+            operation.stage_ahead(line.writer.base(schema))
+        return work.finish(operation, line, schema, request, io)

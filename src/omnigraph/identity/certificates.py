@@ -9,10 +9,10 @@ from omnigraph.errors import BadRequestError
 
 def tls_context(cert: str, key: str) -> ssl.SSLContext:
     """Return what connections are encrypted with. Raises `BadRequestError`."""
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    found.minimum_version = ssl.TLSVersion.TLSv1_2
-    load_certificate(found, cert, key)
-    return found
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    load_certificate(context, cert, key)
+    return context
 
 
 def load_certificate(context: ssl.SSLContext, cert: str, key: str) -> None:

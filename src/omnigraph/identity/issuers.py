@@ -45,12 +45,12 @@ def read_issuers(path: str, text: str) -> Issuers:
     Keys in a file must be there; those of an address are fetched when they are first needed, too.
     """
     try:
-        found = msgspec.json.decode(text, type=_File).issuers
+        issuers = msgspec.json.decode(text, type=_File).issuers
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise BadRequestError(f"{path}: {error}") from error
-    if not found:
+    if not issuers:
         raise BadRequestError(f"{path} names no issuer")
-    return Issuers([Issuer(item, folder=os.path.dirname(path)) for item in found])
+    return Issuers([Issuer(item, folder=os.path.dirname(path)) for item in issuers])
 
 
 class Issuer:
@@ -97,7 +97,7 @@ class Issuer:
         # The times are looked at by the server's own clock.
         options |= {f"verify_{name}": False for name in ("exp", "nbf", "iat")}  # type: ignore[misc]
         try:
-            found: dict[str, Any] = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 text,
                 key,
                 algorithms=[algorithm],
@@ -109,13 +109,13 @@ class Issuer:
             raise UnauthorizedError("the token is for another service") from None
         except jwt.PyJWTError:
             raise UnauthorizedError("the token is not valid") from None
-        return found
+        return claims
 
     def _actor(self, claims: Mapping[str, Any]) -> str:
-        found = claim(claims, self.settings.actor_claim)
-        if not isinstance(found, str) or not found.strip():
+        subject = claim(claims, self.settings.actor_claim)
+        if not isinstance(subject, str) or not subject.strip():
             raise UnauthorizedError("the token names no subject")
-        actor = f"{self.settings.actor_prefix}{found}"
+        actor = f"{self.settings.actor_prefix}{subject}"
         if actor_problem(actor):
             raise UnauthorizedError("the subject of the token cannot be an actor here")
         return actor
@@ -123,8 +123,8 @@ class Issuer:
     def _roles(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
         if self.settings.roles_claim is None:
             return ()
-        found = claim(claims, self.settings.roles_claim)
-        given = found.split() if isinstance(found, str) else found
+        roles = claim(claims, self.settings.roles_claim)
+        given = roles.split() if isinstance(roles, str) else roles
         names = [item for item in given if isinstance(item, str)] if isinstance(given, list) else []
         known = self.settings.roles
         if known is not None:
@@ -165,29 +165,29 @@ class Issuers:
                 "the token is signed with an algorithm that is not accepted here"
             )
         issuer = said.get("iss")
-        found = self._issuers.get(issuer) if isinstance(issuer, str) else None
-        if found is None:
+        verifier = self._issuers.get(issuer) if isinstance(issuer, str) else None
+        if verifier is None:
             raise unknown
-        return found.verify(text, header, now_s)
+        return verifier.verify(text, header, now_s)
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it holds
     """Return a claim: by its name, or by the names on the way to it, with points between."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    value: Any = claims
     for part in name.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
-    found = claims.get(name)
-    if found is None:
+    time_s = claims.get(name)
+    if time_s is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    if isinstance(time_s, bool) or not isinstance(time_s, int | float) or not math.isfinite(time_s):
         raise UnauthorizedError("the token is not valid")
-    return float(found)
+    return float(time_s)
 
 
 def _problem(settings: IssuerSettings) -> str | None:

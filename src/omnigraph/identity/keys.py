@@ -59,18 +59,18 @@ class KeySet:
         Raises `StaleKeysError` when keys must be fetched first, and `UnauthorizedError`.
         """
         now = clock.elapsed_s()
-        found = self._match(key_id, algorithm)
+        key = self._match(key_id, algorithm)
         age = None if self._fetched_at is None else now - self._fetched_at
-        if found is not None and age is not None and age < KEYS_FRESH_S:
-            return found
+        if key is not None and age is not None and age < KEYS_FRESH_S:
+            return key
         # Who sends made-up key ids does not make the issuer answer for each of them.
         if self._tried_at is None or now - self._tried_at >= KEYS_RETRY_S:
             raise StaleKeysError(self)
-        if found is None and self._lock.locked():
+        if key is None and self._lock.locked():
             # Another request is fetching them: this one waits for what it finds.
             raise StaleKeysError(self)
-        if found is not None and age is not None and age < KEYS_KNOWN_S_MAX:
-            return found
+        if key is not None and age is not None and age < KEYS_KNOWN_S_MAX:
+            return key
         raise UnauthorizedError("the token is signed with a key that its issuer does not show")
 
     def _match(self, key_id: str | None, algorithm: str) -> Any:  # noqa: ANN401 - as above
@@ -129,11 +129,11 @@ def fetch(url: str) -> object:
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     client = HttpClient(f"{parts.scheme}://{parts.netloc}", {}, KEYS_TIMEOUT_S)
     try:
-        with client.stream("GET", path, headers={"Accept": "application/json"}) as found:
-            if found.status_code != 200:
-                raise ValueError(f"the answer is {found.status_code}")
+        with client.stream("GET", path, headers={"Accept": "application/json"}) as answer:
+            if answer.status_code != 200:
+                raise ValueError(f"the answer is {answer.status_code}")
             body = b""
-            for part in found.iter_bytes():
+            for part in answer.iter_bytes():
                 body += part
                 if len(body) > KEYS_BYTES_MAX:
                     raise ValueError(f"there are more than {KEYS_BYTES_MAX:,} bytes")
@@ -144,10 +144,10 @@ def fetch(url: str) -> object:
     return json.loads(body)
 
 
-def usable_keys(found: object) -> dict[tuple[str | None, str], Any]:
+def usable_keys(key_set: object) -> dict[tuple[str | None, str], Any]:
     """Return the keys of a key set that sign as is allowed here, by id and algorithm."""
     jwt = needed("jwt", "checking the tokens of an issuer", extra="server")
-    listed = found.get("keys") if isinstance(found, dict) else None
+    listed = key_set.get("keys") if isinstance(key_set, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a key set: an object with a list 'keys'")
     usable: dict[tuple[str | None, str], Any] = {}

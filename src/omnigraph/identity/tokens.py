@@ -129,18 +129,18 @@ class Tokens:
         if not authorization.startswith(SCHEME):
             raise UnauthorizedError("the Authorization header must be 'Bearer <token>'")
         offered = _digest(authorization[len(SCHEME) :])
-        found: Token | None = None
+        match: Token | None = None
         for token in self._tokens:
             # Every digest is looked at, however early one fits: time tells nothing.
             if hmac.compare_digest(token.digest, offered):
-                found = token
-        if found is None and self._issuers is not None:
+                match = token
+        if match is None and self._issuers is not None:
             return self._issuers.verify(authorization[len(SCHEME) :], now_s=self._clock())
-        if found is None:
+        if match is None:
             raise UnauthorizedError("the token is not known")
-        if found.expires_at_s is not None and found.expires_at_s <= self._clock():
+        if match.expires_at_s is not None and match.expires_at_s <= self._clock():
             raise UnauthorizedError("the token has expired")
-        return found
+        return match
 
 
 def tokens_from(
@@ -154,22 +154,22 @@ def tokens_from(
     if env.get(_AWS):
         raise BadRequestError(f"{_AWS} is not supported", hint=f"use {_FILE}")
     path = path or env.get(_FILE) or None
-    found: list[Token] = []
+    tokens: list[Token] = []
     if path is not None:
-        found = _parse(_read(path), what=path)
+        tokens = _parse(_read(path), what=path)
     elif env.get(_JSON):
-        found = _parse(env[_JSON], what=_JSON)
+        tokens = _parse(env[_JSON], what=_JSON)
     if env.get(_SINGLE):
-        found.append(Token.of("default", env[_SINGLE]))
-    return Tokens(found, issuers=_issuers(issuers))
+        tokens.append(Token.of("default", env[_SINGLE]))
+    return Tokens(tokens, issuers=_issuers(issuers))
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:
     """Return the tokens of a file, of which there is at least one. Raises `BadRequestError`."""
-    found = Tokens(_parse(_read(os.fspath(path)), what=os.fspath(path)))
-    if not len(found):
+    tokens = Tokens(_parse(_read(os.fspath(path)), what=os.fspath(path)))
+    if not len(tokens):
         raise BadRequestError(f"{os.fspath(path)} holds no token")
-    return found
+    return tokens
 
 
 def _issuers(path: str | None) -> Issuers | None:
@@ -192,22 +192,22 @@ def _read(path: str) -> str:
 
 def _parse(text: str, *, what: str) -> list[Token]:
     try:
-        found = json.loads(text, object_pairs_hook=_unique)
+        tokens = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
         # The text holds secrets: no part of it goes into a message.
         raise BadRequestError(
             f"{what} is not a JSON object of actors, each named once, and tokens"
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(tokens, dict):
         raise BadRequestError(f"{what} must hold a JSON object of actors and tokens")
-    return [_token(actor, value) for actor, value in found.items()]
+    return [_token(actor, value) for actor, value in tokens.items()]
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise ValueError("a name is given twice")
-    return found
+    return fields
 
 
 def _token(actor: str, value: object) -> Token:

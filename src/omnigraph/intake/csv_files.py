@@ -96,11 +96,11 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        found = next(self._lines, None)
-        while found is None:
+        line = next(self._lines, None)
+        while line is None:
             self._read()
-            found = next(self._lines, None)
-        return found
+            line = next(self._lines, None)
+        return line
 
     def _read(self) -> None:
         """Take in the next whole lines. Raises what is wrong with the line after the last one."""
@@ -163,7 +163,7 @@ class _Reading:
         broken = False
         end_bytes = self._lines.size_bytes + chunk_bytes
         try:
-            self._take(rows, lines, problems, end_bytes)
+            self._read_rows(rows, lines, problems, end_bytes)
         except csv.Error as error:
             broken = True
             problems.add(Problem(message=f"not valid CSV: {error}", line=self._start))
@@ -182,7 +182,7 @@ class _Reading:
             broken=broken,
         )
 
-    def _take(
+    def _read_rows(
         self, rows: list[list[str]], lines: list[int], problems: Problems, end_bytes: int
     ) -> None:
         for record in self._reader:
@@ -265,7 +265,7 @@ def scan_stretch(
     if not begin:
         handle.seek(0)
         header = tuple(csv_header(handle, form))
-    found = Stretch(
+    stretch = Stretch(
         start=begin,
         outside=Quotes.OUTSIDE,
         inside=Quotes.INSIDE,
@@ -274,35 +274,35 @@ def scan_stretch(
         header=header,
     )
     if end is None:
-        return found
+        return stretch
     handle.seek(begin)
     raw = handle.read(end - begin)
     if form.quote.encode() not in raw:
-        return found
+        return stretch
     # Bytes as characters: all that matters here is ASCII.
     text = raw.decode("latin-1")
     outside, _first = _state_after(text if begin else text.removeprefix("\xef\xbb\xbf"), form)
     inside, first = _state_after(form.quote + text, form)
     record = None if first is None else begin + first - len(form.quote)
-    return replace(found, outside=outside, inside=inside, record=record)
+    return replace(stretch, outside=outside, inside=inside, record=record)
 
 
 def record_starts(stretches: Sequence[Stretch | None]) -> list[int]:
     """Return bytes of a file at which records start, at most one for each stretch."""
-    found = [0]
+    starts = [0]
     if not stretches or stretches[0] is None or not stretches[0].header:
-        return found
+        return starts
     state = Quotes.OUTSIDE
     for item in stretches:
         if item is None:
             break
         start = item.start if state is Quotes.OUTSIDE else item.record
-        if start is not None and start > found[-1]:
-            found.append(start)
+        if start is not None and start > starts[-1]:
+            starts.append(start)
         state = item.outside if state is Quotes.OUTSIDE else item.inside
         if state is Quotes.BROKEN or not item.found_end:
             break
-    return found
+    return starts
 
 
 def _after_break(handle: IO[bytes], place: int, reach: int) -> int | None:

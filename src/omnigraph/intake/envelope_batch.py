@@ -50,29 +50,29 @@ class BatchParser:
 
         text = b"\n".join(lines)
         longest = max(map(len, lines))
-        found = json.read_json(
+        table = json.read_json(
             pa.BufferReader(text),
             json.ReadOptions(block_size=max(_BLOCK_BYTES_MIN, 2 * longest, len(text) // 4)),
             json.ParseOptions(explicit_schema=self._envelope, unexpected_field_behavior="error"),
         )
-        if found.num_rows != len(lines):
+        if table.num_rows != len(lines):
             raise _Unusual
-        found.validate(full=True)
-        data = found["data"].combine_chunks()
+        table.validate(full=True)
+        data = table["data"].combine_chunks()
         if data.null_count:
             raise _Unusual
         columns = dict(zip(data.type.names, data.flatten(), strict=True))
         arrays: list[pa.Array] = []
         for name in self._schema.names:
             if name in ("src", "dst"):
-                ends = found["from" if name == "src" else "to"].combine_chunks()
+                ends = table["from" if name == "src" else "to"].combine_chunks()
                 if ends.null_count:
                     raise _Unusual
                 arrays.append(ends)
             elif name == "id":
                 ids = columns[name]
                 if isinstance(self._entity, EdgeType):
-                    ids = _one_of(ids, found[name].combine_chunks())
+                    ids = _one_of(ids, table[name].combine_chunks())
                 if columns[name].null_count:
                     _only_absent(text, name, ids)
                 arrays.append(ids)
@@ -134,11 +134,11 @@ def _is_vector(declared: Property) -> bool:
 
 def _json_type(declared: Property) -> pa.DataType:
     scalar = declared.type.scalar
-    found = pa.string()
+    json_type = pa.string()
     if scalar is Scalar.BOOL:
-        found = pa.bool_()
+        json_type = pa.bool_()
     elif scalar in INTEGERS:
-        found = pa.int64()
+        json_type = pa.int64()
     elif scalar in FLOATS or scalar is Scalar.VECTOR:
-        found = pa.float64()
-    return pa.list_(found) if declared.type.is_list or scalar is Scalar.VECTOR else found
+        json_type = pa.float64()
+    return pa.list_(json_type) if declared.type.is_list or scalar is Scalar.VECTOR else json_type

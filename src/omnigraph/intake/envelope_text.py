@@ -28,14 +28,14 @@ class EnvelopeWriter:
             self._has_bytes = False
             try:
                 text = json.dumps(
-                    item, allow_nan=False, ensure_ascii=False, default=self._plain
+                    item, allow_nan=False, ensure_ascii=False, default=self._json_value
                 ).encode()
             except (TypeError, ValueError, RecursionError) as error:
                 yield Problem(message=f"not expressible as JSON: {error}", line=number)
                 continue
             yield (self._misplaced(item, number) if self._has_bytes else None) or text
 
-    def _plain(self, value: object) -> object:
+    def _json_value(self, value: object) -> object:
         if isinstance(value, datetime.date):
             return value.isoformat()
         if isinstance(value, _BYTES):

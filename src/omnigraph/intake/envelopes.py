@@ -136,20 +136,20 @@ class TypeRows:
 
 def _json_type(declared: PropertyType) -> Any:  # noqa: ANN401 - a type, or several
     scalar = declared.scalar
-    found: Any = str
+    json_type: Any = str
     if scalar is Scalar.BOOL:
-        found = bool
+        json_type = bool
     elif scalar in INTEGERS:
-        found = int
+        json_type = int
     elif scalar in FLOATS:
-        found = float
+        json_type = float
     elif scalar in (Scalar.DATE, Scalar.DATETIME):
-        found = str | int
+        json_type = str | int
     elif scalar is Scalar.VECTOR:
-        found = list[float]
+        json_type = list[float]
     if declared.is_list:
-        found = list[found]
-    return found | None if declared.nullable else found
+        json_type = list[json_type]
+    return json_type | None if declared.nullable else json_type
 
 
 def _row_decoder(entity: Entity) -> tuple[msgspec.json.Decoder[Any], tuple[str, ...]]:
@@ -187,7 +187,7 @@ class EnvelopeReader:
     def read_blocks(self, blocks: Iterable[Sequence[bytes]]) -> None:
         """Take in lines, of which each block holds as many as fit into memory several times."""
         self.take_blocks(blocks, 1)
-        self.types = {key: found for key, found in self.types.items() if found.count}
+        self.types = {key: rows for key, rows in self.types.items() if rows.count}
 
     def take_blocks(self, blocks: Iterable[Sequence[bytes]], first: int) -> None:
         """Take in lines; `first` is the number of the first one. More may come later."""
@@ -204,9 +204,9 @@ class EnvelopeReader:
 
     def take_rows(self, entity: Entity, rows: pa.Table, lines: bytes) -> None:
         """Take in rows that were read by other means, with the numbers of their lines."""
-        found = self._type_rows(entity)
-        found.keep(rows)
-        found.lines.frombytes(lines)
+        type_rows = self._type_rows(entity)
+        type_rows.keep(rows)
+        type_rows.lines.frombytes(lines)
         self._make_room()
 
     def _batch(self, numbers: Sequence[int], texts: list[bytes]) -> bool:
@@ -241,10 +241,10 @@ class EnvelopeReader:
     def _rows_by_head(self, head: bytes) -> TypeRows | None:
         if head not in self._by_head:
             try:
-                found = self._envelopes.decode(head + b"}")
+                envelope = self._envelopes.decode(head + b"}")
             except _UNREADABLE:
                 return None
-            entity = self._entity_of(found)
+            entity = self._entity_of(envelope)
             self._by_head[head] = None if entity is None else self._type_rows(entity)
         return self._by_head[head]
 
@@ -255,17 +255,17 @@ class EnvelopeReader:
         return self._catalog.edges.get(word) or self._catalog.edge_by_word(word)
 
     def _type_rows(self, entity: Entity) -> TypeRows:
-        found = self.types.get(entity.table_key)
-        if found is None:
+        rows = self.types.get(entity.table_key)
+        if rows is None:
             decoder, names = _row_decoder(entity)
-            found = self.types[entity.table_key] = TypeRows(entity, decoder, names)
-        return found
+            rows = self.types[entity.table_key] = TypeRows(entity, decoder, names)
+        return rows
 
     def close(self) -> None:
         """Let go of temporary files that will not be read."""
-        for found in self.types.values():
-            if found.spill is not None:
-                found.spill.close()
+        for rows in self.types.values():
+            if rows.spill is not None:
+                rows.spill.close()
 
     def _problem(
         self, line: int, message: str, *, type_name: str | None = None, field: str | None = None
@@ -350,8 +350,8 @@ class EnvelopeReader:
             if missing:
                 self._problem(number, f"edge {entity.name} needs '{missing[0]}'", field=missing[0])
                 return None
-        found = self._by_envelope[(head.type, head.edge)] = self._type_rows(entity)
-        return found
+        rows = self._by_envelope[(head.type, head.edge)] = self._type_rows(entity)
+        return rows
 
     def _unknown_type(self, number: int, kind: str, name: str, known: list[str]) -> None:
         message = f"unknown {kind} type '{name}'{or_meant(name, known)}"
@@ -385,29 +385,29 @@ class EnvelopeReader:
     def _flush_all(self) -> None:
         """Turn everything buffered into chunks, and keep no more of these than fits."""
         self._text_bytes = 0
-        for found in self.types.values():
-            self._flush(found)
+        for rows in self.types.values():
+            self._flush(rows)
         self._make_room()
 
     def _make_room(self) -> None:
-        while sum(found.kept_bytes for found in self.types.values()) > self._memory_bytes:
-            max(self.types.values(), key=lambda found: found.kept_bytes).move_to_file()
+        while sum(rows.kept_bytes for rows in self.types.values()) > self._memory_bytes:
+            max(self.types.values(), key=lambda rows: rows.kept_bytes).move_to_file()
 
-    def _flush(self, found: TypeRows) -> None:
+    def _flush(self, type_rows: TypeRows) -> None:
         """Turn buffered rows into an Arrow chunk."""
-        if not found.rows:
+        if not type_rows.rows:
             return
-        entity = found.entity
+        entity = type_rows.entity
         schema = rows_schema(entity)
-        start = len(found.lines) - len(found.rows)
-        columns = list(zip(*found.rows, strict=True))
+        start = len(type_rows.lines) - len(type_rows.rows)
+        columns = list(zip(*type_rows.rows, strict=True))
         arrays: list[pa.Array] = []
         for name in schema.names:
             if name in ("src", "dst"):
-                ends = found.sources if name == "src" else found.targets
+                ends = type_rows.sources if name == "src" else type_rows.targets
                 arrays.append(pa.array(ends, pa.string()))
                 continue
-            values = columns[found.names.index(name)]
+            values = columns[type_rows.names.index(name)]
             if name == "id":
                 plain = [None if value is UNSET else value for value in values]
                 arrays.append(pa.array(plain, pa.string()))
@@ -416,7 +416,7 @@ class EnvelopeReader:
 
             def report(row: int, message: str, field_name: str = name) -> None:
                 self._problem(
-                    found.lines[start + row],
+                    type_rows.lines[start + row],
                     f"property '{field_name}': {message}",
                     type_name=entity.name,
                     field=field_name,
@@ -430,16 +430,16 @@ class EnvelopeReader:
                 for row, value in enumerate(values):
                     if value is UNSET:
                         self._problem(
-                            found.lines[start + row],
+                            type_rows.lines[start + row],
                             f"missing required property '{name}'",
                             type_name=entity.name,
                             field=name,
                         )
             arrays.append(column_array(filled, declared.type, report))
-        found.keep(pa.Table.from_arrays(arrays, schema=schema))
-        found.rows = []
-        found.sources = []
-        found.targets = []
+        type_rows.keep(pa.Table.from_arrays(arrays, schema=schema))
+        type_rows.rows = []
+        type_rows.sources = []
+        type_rows.targets = []
 
 
 def _reason(error: Exception) -> str:
@@ -495,12 +495,12 @@ def _by_head(
     if all(map(bytes.startswith, texts, itertools.repeat(first + b","))):
         yield first, numbers, texts
         return
-    found: dict[bytes, tuple[list[int], list[bytes]]] = {}
+    groups: dict[bytes, tuple[list[int], list[bytes]]] = {}
     for number, text in zip(numbers, texts, strict=True):
-        places, mine = found.setdefault(text.partition(b",")[0], ([], []))
+        places, mine = groups.setdefault(text.partition(b",")[0], ([], []))
         places.append(number)
         mine.append(text)
-    for head, (places, mine) in found.items():
+    for head, (places, mine) in groups.items():
         yield head, places, mine
 
 
@@ -546,10 +546,10 @@ def _next_lines(handle: IO[bytes]) -> list[bytes]:
 
 def read_line(handle: IO[bytes]) -> bytes:
     """Return the rest of a line; of one above the limit only so much as exceeds it."""
-    found = bytes(handle.readline(LINE_BYTES_MAX + 1))
-    if found and not found.endswith(b"\n"):
+    line = bytes(handle.readline(LINE_BYTES_MAX + 1))
+    if line and not line.endswith(b"\n"):
         skip_line(handle)
-    return found
+    return line
 
 
 def skip_line(handle: IO[bytes]) -> None:

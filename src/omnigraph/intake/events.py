@@ -79,21 +79,21 @@ def named_events(
     schema: AcceptedSchema, given: EventFrame, problems: Problems
 ) -> NamedEvents | None:
     """Return a frame's events with their entities, None if something is wrong with them."""
-    found = Problems(limit=problems.limit)
+    frame_problems = Problems(limit=problems.limit)
     entity = given.entity
-    deletes = _deletes(given, found)
-    sequence = _sequence(given, found)
+    deletes = _deletes(given, frame_problems)
+    sequence = _sequence(given, frame_problems)
     spoken = [name for name in (given.op_col, given.seq_col) if name is not None]
     own = [name for name in spoken if name not in entity.properties]
     frame = given.frame.select([n for n in given.frame.column_names if n not in own])
     names: list[Name] = []
-    if not found.items:
+    if not frame_problems.items:
         ends = {"from_col": given.from_col, "to_col": given.to_col}
-        check_columns(entity, frame.column_names, problems=found, **ends)
-    if not found.items:
-        names = _names(schema, given, frame, found)
-    if found.items:
-        problems.take(found, file=given.file)
+        check_columns(entity, frame.column_names, problems=frame_problems, **ends)
+    if not frame_problems.items:
+        names = _names(schema, given, frame, frame_problems)
+    if frame_problems.items:
+        problems.take(frame_problems, file=given.file)
         return None
     return NamedEvents(
         entity=entity,
@@ -145,18 +145,18 @@ def last_lines(
 ) -> list[tuple[Name, str | None, int]]:
     """Return file and line of the last event of some entities, if it is a put."""
     names = [name for part in parts for name in part.names]
-    found: list[tuple[Name, str | None, int]] = []
+    lines: list[tuple[Name, str | None, int]] = []
     last = _last(names, _one_sequence(parts))
     start = 0
     for part in parts:
         stop = start + len(part.names)
-        found += [
+        lines += [
             (part.names[row], part.file, int(part.lines[row]))
             for row in (last[(last >= start) & (last < stop)] - start).tolist()
             if part.names[row] in wanted and not part.deletes[row]
         ]
         start = stop
-    return found
+    return lines
 
 
 def check_same_columns(entity: Entity, parts: Sequence[tuple[str, Sequence[str]]]) -> None:
@@ -176,19 +176,19 @@ def _put_rows(
     schema: AcceptedSchema, part: NamedEvents, chosen: NDArray[np.int64], problems: Problems
 ) -> pa.Table | None:
     lines = part.lines[chosen].tolist()
-    found = Problems(limit=problems.limit)
+    part_problems = Problems(limit=problems.limit)
     rows = frame_rows(
         part.entity,
         part.frame.take(pa.array(chosen)),
         from_col=part.from_col,
         to_col=part.to_col,
         lines=lines,
-        problems=found,
+        problems=part_problems,
     )
     if rows is not None and isinstance(part.entity, NodeType):
-        rows, _new = complete_ids(schema, part.entity, rows, lines, _no_ids, found)
-    problems.take(found, file=part.file)
-    return None if found.items else rows
+        rows, _new = complete_ids(schema, part.entity, rows, lines, _no_ids, part_problems)
+    problems.take(part_problems, file=part.file)
+    return None if part_problems.items else rows
 
 
 # ---- what events say ----------------------------------------------------------------------
@@ -217,23 +217,23 @@ def _sequence(given: EventFrame, problems: Problems) -> pa.Array | None:
     if name not in given.frame.column_names:
         problems.add(Problem(message=f"there is no column '{name}' with the order of events"))
         return None
-    found = given.frame[name].combine_chunks()
-    for row in pc.indices_nonzero(pc.is_null(found)).to_pylist():
+    sequence = given.frame[name].combine_chunks()
+    for row in pc.indices_nonzero(pc.is_null(sequence)).to_pylist():
         message = f"'{name}' orders the events and must not be null"
         problems.add(Problem(message=message, line=given.lines[row], field=name))
-    return found
+    return sequence
 
 
 def _one_sequence(parts: Sequence[NamedEvents]) -> pa.ChunkedArray | None:
     """Return what orders the events of all parts; integers of any width are comparable."""
-    found = [part.sequence for part in parts if part.sequence is not None]
-    if not found:
+    sequences = [part.sequence for part in parts if part.sequence is not None]
+    if not sequences:
         return None
-    tables = [pa.table({"sequence": item}) for item in found]
+    tables = [pa.table({"sequence": item}) for item in sequences]
     try:
         return pa.concat_tables(tables, promote_options="permissive")["sequence"]
     except pa.ArrowException as error:
-        kinds = " and ".join(sorted({str(item.type) for item in found}))
+        kinds = " and ".join(sorted({str(item.type) for item in sequences}))
         raise BadRequestError(
             f"events of {parts[0].entity.name} are ordered by {kinds}, which do not compare"
         ) from error
@@ -296,9 +296,9 @@ def _edge_names(
     if entity.unique_pair and {given.from_col, given.to_col} <= set(texts):
         pairs = zip(texts[given.from_col], texts[given.to_col], strict=True)
         ends = [pair if None not in pair else None for pair in pairs]
-    found = [name if name is not None else pair for name, pair in zip(ids, ends, strict=True)]
-    _need_all(entity, found, given.lines, problems)
-    return found
+    names = [name if name is not None else pair for name, pair in zip(ids, ends, strict=True)]
+    _need_all(entity, names, given.lines, problems)
+    return names
 
 
 def _texts(
@@ -313,12 +313,12 @@ def _texts(
 
 
 def _need_all(
-    entity: Entity, found: Sequence[object], lines: Sequence[int], problems: Problems
+    entity: Entity, names: Sequence[object], lines: Sequence[int], problems: Problems
 ) -> None:
     if problems.items:
         # A row without its key was reported already.
         return
-    for row, name in enumerate(found):
+    for row, name in enumerate(names):
         if name is None:
             message = "the event does not say which entity it is about"
             problems.add(Problem(message=message, type_name=entity.name, line=lines[row]))

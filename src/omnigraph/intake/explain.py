@@ -33,7 +33,7 @@ def explain_inputs(inputs: Sequence[Input]) -> list[dict[str, Any]]:
     plans: list[dict[str, Any]] = []
     for item in inputs:
         plan = _plan(item)
-        same = next((found for found in plans if _alike(found, plan)), None)
+        same = next((other for other in plans if _alike(other, plan)), None)
         if same is None:
             plans.append(plan)
         else:

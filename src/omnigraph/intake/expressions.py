@@ -132,8 +132,8 @@ def _condition(value: object) -> bool | None:
 
 
 def _not(value: object) -> bool | None:
-    found = _condition(value)
-    return None if found is None else not found
+    condition = _condition(value)
+    return None if condition is None else not condition
 
 
 def _minus(value: object) -> Number | None:
@@ -285,12 +285,12 @@ def _integer(value: object) -> int:
 
 def _float(value: Any) -> float:  # noqa: ANN401 - Python's own `float` refuses what is none
     try:
-        found = float(value.strip() if isinstance(value, str) else value)
+        number = float(value.strip() if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         raise UnfitValueError(f"{shown(value)} is not a number")
-    return found
+    return number
 
 
 _TRUE = frozenset({"true", "t", "yes", "y", "1"})
@@ -311,7 +311,7 @@ def _date(value: object, form: object = None) -> datetime.date:
         return value.date()
     if isinstance(value, datetime.date):
         return value
-    return _moment(value, form, parse_date, lambda found: found.date())
+    return _moment(value, form, parse_date, lambda moment: moment.date())
 
 
 def _datetime(value: object, form: object = None) -> datetime.datetime:
@@ -335,8 +335,8 @@ def _moment(
         raise UnfitValueError(str(error)) from error
 
 
-def _in_utc(found: datetime.datetime) -> datetime.datetime:
-    return found.replace(tzinfo=datetime.UTC) if found.tzinfo is None else found
+def _in_utc(moment: datetime.datetime) -> datetime.datetime:
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
 def _substring(text: object, start: object, length: object = None) -> str:
@@ -364,8 +364,8 @@ def _round(value: object, digits: object = 0) -> Number:
     number = _number(value)
     if not math.isfinite(number):
         raise UnfitValueError(f"{value} cannot be rounded")
-    found = cast("Number", round(number, _integer(digits)))
-    return int(found) if digits == 0 else found
+    rounded = cast("Number", round(number, _integer(digits)))
+    return int(rounded) if digits == 0 else rounded
 
 
 _OPERATORS: Mapping[str, Operator] = {

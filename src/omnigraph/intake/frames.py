@@ -104,11 +104,11 @@ def _frame_column(
                 word = "from" if name == "src" else "to"
                 report(None, f"edge {entity.name} needs a column with the '{word}' ids")
             return pa.nulls(size, pa.string())
-        found = column.combine_chunks()
+        ids = column.combine_chunks()
         if name != "id":
-            for row in pc.indices_nonzero(pc.is_null(found)).to_pylist():
+            for row in pc.indices_nonzero(pc.is_null(ids)).to_pylist():
                 report(row, "endpoint ids must not be null")
-        return text_column(found, report)
+        return text_column(ids, report)
     declared = entity.properties[name]
     if column is None:
         default = declared.default

@@ -65,8 +65,8 @@ def graphml_frames(
         if entity is not None:
             by_type.setdefault(entity.name, []).append(item)
     named: dict[str, tuple[str, str | None]] = {}
-    frames = [_nodes(catalog.nodes[name], found, named, problems) for name, found in nodes.items()]
-    frames += [_edges(catalog.edges[name], found, named, problems) for name, found in edges.items()]
+    frames = [_nodes(catalog.nodes[name], group, named, problems) for name, group in nodes.items()]
+    frames += [_edges(catalog.edges[name], group, named, problems) for name, group in edges.items()]
     return frames, parser.lines
 
 
@@ -79,10 +79,10 @@ def _type_of(item: _Item, catalog: Catalog, problems: Problems) -> Entity | None
         if text is None:
             continue
         said = said or text
-        found = _entity(item.kind, text, catalog)
-        if found is not None:
+        entity = _entity(item.kind, text, catalog)
+        if entity is not None:
             del item.data[mark]
-            return found
+            return entity
     known: list[Entity] = list((catalog.nodes if item.kind == "node" else catalog.edges).values())
     if len(known) == 1:
         return known[0]
@@ -95,9 +95,9 @@ def _type_of(item: _Item, catalog: Catalog, problems: Problems) -> Entity | None
 
 def _entity(kind: str, text: str, catalog: Catalog) -> Entity | None:
     for name in text.strip(":").split(":"):
-        found = catalog.nodes.get(name) if kind == "node" else catalog.edge_by_word(name)
-        if found is not None:
-            return found
+        entity = catalog.nodes.get(name) if kind == "node" else catalog.edge_by_word(name)
+        if entity is not None:
+            return entity
     return None
 
 

@@ -116,13 +116,13 @@ class InputReader:
                 self._graphml(item)
             else:
                 self._envelopes(item)
-        self.types = {key: found for key, found in self.types.items() if found.count}
+        self.types = {key: rows for key, rows in self.types.items() if rows.count}
 
     def close(self) -> None:
         """Let go of temporary files that will not be read."""
-        for found in self.types.values():
-            if found.spill is not None:
-                found.spill.close()
+        for rows in self.types.values():
+            if rows.spill is not None:
+                rows.spill.close()
 
     def _envelopes(self, item: Input) -> None:
         """Take in envelopes; types know their rows of other inputs already."""
@@ -163,12 +163,14 @@ class InputReader:
 
     def _graphml(self, item: Input) -> None:
         """Take in the nodes and edges of a file, type by type."""
-        offset, found = self.places.enter(item.label), Problems()
+        offset, problems = self.places.enter(item.label), Problems()
         with open_file(item.path) as handle:
-            types, lines = graphml_frames(handle, self._catalog, found, skip=self._left_out(offset))
+            types, lines = graphml_frames(
+                handle, self._catalog, problems, skip=self._left_out(offset)
+            )
         self.places.leave_elements(lines)
-        self._report(item, found, offset)
-        if not found.items:
+        self._report(item, problems, offset)
+        if not problems.items:
             for entity, frame, starts in types:
                 at = np.asarray(starts, dtype=np.int64)
                 self._chunk(item, entity, frame, at, offset, Problems())
@@ -193,8 +195,8 @@ class InputReader:
         if rows is not None and rows.num_rows:
             self._reader.take_rows(entity, rows, (at + offset).tobytes())
 
-    def _report(self, item: Input, found: Problems, offset: int) -> None:
-        for problem in found.items:
+    def _report(self, item: Input, problems: Problems, offset: int) -> None:
+        for problem in problems.items:
             if problem.line is not None:
                 self._problems.add(replace(problem, line=int(problem.line) + offset))
                 continue

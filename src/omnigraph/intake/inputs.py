@@ -48,12 +48,12 @@ class Reading(Struct, frozen=True, kw_only=True):
 
     def known(self, entity: Entity, *, events: bool = False) -> list[str]:
         """Return the columns that a type takes."""
-        found = ["id", *entity.properties]
+        columns = ["id", *entity.properties]
         if isinstance(entity, EdgeType):
-            found += [self.from_col, self.to_col]
+            columns += [self.from_col, self.to_col]
         if events:
-            found += [name for name in (self.op_col, self.seq_col) if name is not None]
-        return found
+            columns += [name for name in (self.op_col, self.seq_col) if name is not None]
+        return columns
 
     def rows(
         self, entity: Entity, records: Records, problems: Problems, *, events: bool = False
@@ -94,12 +94,12 @@ def check_sources(sources: Sources, catalog: Catalog) -> list[tuple[Input | None
 
     Raises for mappings that no input could satisfy.
     """
-    found = [
+    entries = [
         (None if name is None else _typed(name, rows, catalog), rows)
         for name, rows in _entries(sources)
     ]
-    _check_duplicates([item for item, _rows in found if item is not None])
-    return found
+    _check_duplicates([item for item, _rows in entries if item is not None])
+    return entries
 
 
 def find_inputs(
@@ -109,17 +109,17 @@ def find_inputs(
 
     `within` are the mapping files that led here.
     """
-    found: list[Input] = []
+    inputs: list[Input] = []
     frames: dict[str, int] = {}
     for typed, rows in check_sources(sources, catalog):
         if typed is None:
-            found += _whole(_files(rows.data), catalog, within)
+            inputs += _whole(_files(rows.data), catalog, within)
             continue
         if is_frame(rows.data):
             frames[typed.label] = frames.get(typed.label, 0) + 1
             number = frames[typed.label]
             label = typed.label if number == 1 else f"{typed.label} {number}"
-            found.append(replace(typed, label=label, data=rows.data))
+            inputs.append(replace(typed, label=label, data=rows.data))
             continue
         for file in _files(rows.data):
             form = form_of(file.name)
@@ -128,8 +128,8 @@ def find_inputs(
                     f"{file.name}: GraphML names types itself",
                     hint="give the file alone, without a type",
                 )
-            found.append(_named(typed, file, "records" if form == "jsonl" else form))
-    return found
+            inputs.append(_file_input(typed, file, "records" if form == "jsonl" else form))
+    return inputs
 
 
 def _entries(sources: Sources) -> Iterator[tuple[str | None, Rows]]:
@@ -159,10 +159,10 @@ def _entries(sources: Sources) -> Iterator[tuple[str | None, Rows]]:
             yield item.type, item
 
 
-def _check_duplicates(found: Sequence[Input]) -> None:
+def _check_duplicates(inputs: Sequence[Input]) -> None:
     """All inputs of a type say the same about entities that stand in several records."""
     policies: dict[str, str] = {}
-    for item in found:
+    for item in inputs:
         if item.entity is None:
             continue
         said = policies.setdefault(item.entity.name, item.reading.duplicates)
@@ -291,7 +291,7 @@ def _by_name(file: FoundFile, catalog: Catalog) -> Input:
     """Return a file as an input; rows are of the type that the file is named after."""
     form = form_of(file.name)
     if form in ("jsonl", "graphml"):
-        return _named(Input(label="", form=""), file, form)
+        return _file_input(Input(label="", form=""), file, form)
     name = os.path.basename(file.name).split(".")[0]
     if catalog.find_entity(name) is None:
         raise BadRequestError(
@@ -299,10 +299,10 @@ def _by_name(file: FoundFile, catalog: Catalog) -> Input:
             hint="name the file as the type, or give a mapping of type names to files; "
             "on the command line --data Type=FILE",
         )
-    return _named(_typed(name, Rows(data=None), catalog), file, form)
+    return _file_input(_typed(name, Rows(data=None), catalog), file, form)
 
 
-def _named(item: Input, file: FoundFile, form: str) -> Input:
+def _file_input(item: Input, file: FoundFile, form: str) -> Input:
     name = file.name
     return replace(item, label=name, form=form, path=name, size_bytes=file.size_bytes)
 
@@ -349,16 +349,16 @@ def _files(given: object) -> list[FoundFile]:
         return [file for item in given for file in _files(item)]
     text = os.fspath(given)
     place = text if is_object(text) else os.path.abspath(text)
-    found = find_files(place, frozenset((*FORMS, ".toml")))
-    if found is not None:
-        tables = [file for file in found if not file.name.endswith(".toml")]
-        mappings = [file for file in found if os.path.basename(file.name) == MAPPING_FILE]
-        found = mappings + tables or (None if os.path.isdir(place) else found)
-    if found is None:
+    files = find_files(place, frozenset((*FORMS, ".toml")))
+    if files is not None:
+        tables = [file for file in files if not file.name.endswith(".toml")]
+        mappings = [file for file in files if os.path.basename(file.name) == MAPPING_FILE]
+        files = mappings + tables or (None if os.path.isdir(place) else files)
+    if files is None:
         raise NotFoundError(f"no {_FORMS_TEXT} files in {text}")
-    if not found:
+    if not files:
         raise NotFoundError(f"file not found: {text}")
-    return found
+    return files
 
 
 def form_of(path: str) -> str:
@@ -379,13 +379,13 @@ def form_of(path: str) -> str:
 
 def source_files(sources: Sources, *, within: frozenset[str] = frozenset()) -> list[FoundFile]:
     """Return every file with what tells it from what it was before."""
-    found: list[FoundFile] = []
+    all_files: list[FoundFile] = []
     for name, rows in _entries(sources):
         if is_frame(rows.data):
             continue
         files = _files(rows.data)
-        found += files
+        all_files += files
         mapping = _mapping_in(files) if name is None else None
         if mapping is not None:
-            found += source_files(_mapped(mapping, within), within=within | {mapping})
-    return found
+            all_files += source_files(_mapped(mapping, within), within=within | {mapping})
+    return all_files

@@ -37,7 +37,7 @@ def read_mapping(path: Path) -> list[Path | Rows]:
     name = os.fspath(path)
     try:
         with open_file(name) as handle:
-            found = tomllib.load(handle)
+            mapping = tomllib.load(handle)
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {name}") from None
     except OSError as error:
@@ -45,7 +45,7 @@ def read_mapping(path: Path) -> list[Path | Rows]:
     except ValueError as error:
         # Also what is no UTF-8, and numbers too long to be read.
         raise BadRequestError(f"{name} is not a TOML file: {error}") from error
-    return mapped(found, name, folder_of(name))
+    return mapped(mapping, name, folder_of(name))
 
 
 def folder_of(name: str) -> str:
@@ -60,11 +60,11 @@ def beside(folder: str, name: str) -> str:
     return f"{folder}/{name}" if is_object(folder) else os.path.join(folder, name)
 
 
-def mapped(found: Mapping[str, object], name: str, folder: str) -> list[Path | Rows]:
+def mapped(tables: Mapping[str, object], name: str, folder: str) -> list[Path | Rows]:
     """Return what the tables of a mapping name; `name` is for messages, paths are in `folder`."""
-    reader = _Reader(name, folder, found.get("sources", {}))
+    reader = _Reader(name, folder, tables.get("sources", {}))
     sources: list[Path | Rows] = []
-    for key, given in found.items():
+    for key, given in tables.items():
         if key == "sources":
             continue
         if key == "envelopes":

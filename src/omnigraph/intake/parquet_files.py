@@ -100,7 +100,7 @@ def _bounded(file: pq.ParquetFile, bytes_max: int) -> pa.Table:
         size += sum(_plain_bytes(column) for column in batch.columns)
         if size > bytes_max:
             raise _too_large(size, bytes_max)
-        plain = [_plain(column) for column in batch.columns]
+        plain = [_decoded_column(column) for column in batch.columns]
         batches.append(pa.RecordBatch.from_arrays(plain, batch.schema.names))
     return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table()
 
@@ -118,7 +118,7 @@ def _plain_bytes(column: pa.Array) -> int:
     return int(column.indices.nbytes) + int(pc.sum(lengths).as_py() or 0)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _decoded_column(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 

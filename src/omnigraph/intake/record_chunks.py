@@ -51,26 +51,26 @@ def json_chunks(
     lines = 0
     for block in blocks:
         problems = Problems(limit=problems_max)
-        found = json_records(block, lines + 1, problems, skip=skip)
+        records = json_records(block, lines + 1, problems, skip=skip)
         lines += len(block)
-        yield Chunk(records=found, lines=lines, problems=problems)
+        yield Chunk(records=records, lines=lines, problems=problems)
 
 
 def table_chunks(tables: Iterator[pa.Table], *, skip: Skip = None) -> Iterator[Chunk]:
     """Yield rows of tables as records."""
     lines = 0
     for table in tables:
-        found = table_records(table, lines + 1, skip=skip)
+        records = table_records(table, lines + 1, skip=skip)
         lines += table.num_rows
-        yield Chunk(records=found, lines=lines, problems=Problems())
+        yield Chunk(records=records, lines=lines, problems=Problems())
 
 
 def table_records(table: pa.Table, first: int = 1, *, skip: Skip = None) -> Records:
     """Return rows of a table as records; `first` is the line of the first one."""
-    found = Records(lines=np.arange(first, first + table.num_rows, dtype=np.int64), table=table)
+    records = Records(lines=np.arange(first, first + table.num_rows, dtype=np.int64), table=table)
     if skip is None:
-        return found
-    return found.chosen(np.array([not skip(line) for line in found.lines.tolist()], dtype=bool))
+        return records
+    return records.chosen(np.array([not skip(line) for line in records.lines.tolist()], dtype=bool))
 
 
 def _slices(whole: pa.Table) -> Iterator[pa.Table]:
@@ -94,28 +94,28 @@ def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterat
     Raises `BadRequestError` for what is no such file.
     """
     try:
-        with _parquet_file(path) as found:
-            yield from _bounded(_parquet_batches(found, start, stop))
+        with _parquet_file(path) as file:
+            yield from _bounded(_parquet_batches(file, start, stop))
     except pa.ArrowInvalid as error:
         raise BadRequestError(f"{path} is not a Parquet file: {error}") from error
 
 
 def _parquet_file(path: str) -> pq.ParquetFile:
     """Open a Parquet file; of large row groups some of each column is read ahead, not all of it."""
-    found = pq.ParquetFile(readable(path))
-    meta = found.metadata
+    file = pq.ParquetFile(readable(path))
+    meta = file.metadata
     sizes = (meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
     if max(sizes, default=0) <= COLUMN_CHUNK_BYTES:
-        return found
-    found.close()
+        return file
+    file.close()
     buffer_bytes = OBJECT_READ_BYTES if is_object(path) else LOAD_BLOCK_BYTES // 4
     return pq.ParquetFile(readable(path), metadata=meta, pre_buffer=False, buffer_size=buffer_bytes)
 
 
 def _parquet_batches(
-    found: pq.ParquetFile, start: int, stop: int | None
+    file: pq.ParquetFile, start: int, stop: int | None
 ) -> Iterator[pa.RecordBatch]:
-    meta = found.metadata
+    meta = file.metadata
     stop = meta.num_rows if stop is None else stop
     groups: list[int] = []
     at = before = 0
@@ -129,7 +129,7 @@ def _parquet_batches(
         before += group.num_rows
     if not groups:
         return
-    for batch in found.iter_batches(batch_size=batch_rows, row_groups=groups):
+    for batch in file.iter_batches(batch_size=batch_rows, row_groups=groups):
         low, high = max(start - at, 0), min(stop - at, batch.num_rows)
         at += batch.num_rows
         if low < high:

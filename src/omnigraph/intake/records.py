@@ -66,8 +66,8 @@ class Records(Struct, kw_only=True):
         """Return the values of a column, None if there is none; members may be missing."""
         if self.objects is not None:
             return [_member(item, path) for item in self.objects]
-        found = _arrow_column(self.table, path)
-        return None if found is None else list(found.to_pylist())
+        column = _arrow_column(self.table, path)
+        return None if column is None else list(column.to_pylist())
 
     def chosen(self, keep: NDArray[np.bool_]) -> Records:
         """Return some of the records, by a mask."""
@@ -93,17 +93,17 @@ class Chunk(Struct, frozen=True, kw_only=True):
     broken: bool = False
 
 
-def joined_records(found: Sequence[Records]) -> Records:
+def joined_records(parts: Sequence[Records]) -> Records:
     """Return records of one input, which came some at a time, all together."""
-    if len(found) == 1:
-        return found[0]
-    first = found[0]
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
     return Records(
-        lines=np.concatenate([item.lines for item in found]),
-        table=None if first.table is None else pa.concat_tables([item.table for item in found]),
+        lines=np.concatenate([item.lines for item in parts]),
+        table=None if first.table is None else pa.concat_tables([item.table for item in parts]),
         objects=None
         if first.objects is None
-        else [one for item in found for one in item.objects or ()],
+        else [one for item in parts for one in item.objects or ()],
         texts=first.texts,
     )
 
@@ -114,25 +114,25 @@ def _arrow_column(table: pa.Table, path: str) -> Column | None:
     first, *rest = path.split(".")
     if first not in table.column_names:
         return None
-    found = table[first]
+    column = table[first]
     for name in rest:
-        if not pa.types.is_struct(found.type) or found.type.get_field_index(name) < 0:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
             return None
-        found = pc.struct_field(found, name)
-    return found
+        column = pc.struct_field(column, name)
+    return column
 
 
 def _member(item: dict[str, Any], path: str) -> object:
     if path in item or "." not in path:
         return item.get(path, MISSING)
-    found: object = item
+    value: object = item
     for name in path.split("."):
-        if found is None:
+        if value is None:
             return None
-        found = found.get(name, MISSING) if isinstance(found, dict) else MISSING
-        if found is MISSING:
+        value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
+        if value is MISSING:
             return MISSING
-    return found
+    return value
 
 
 # ---- files --------------------------------------------------------------------------------
@@ -171,14 +171,14 @@ def json_records(
         if not given.strip() or (skip is not None and skip(line)):
             continue
         try:
-            found = msgspec.json.decode(given)
+            record = msgspec.json.decode(given)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             reason = str(error).removeprefix("JSON is malformed: ")
             problems.add(Problem(message=f"not valid JSON: {reason}", line=line))
             continue
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             problems.add(Problem(message="expected a JSON object", line=line))
             continue
-        objects.append(found)
+        objects.append(record)
         lines.append(line)
     return Records(lines=np.array(lines, dtype=np.int64), objects=objects)

@@ -43,7 +43,7 @@ class Rejects:
     def take(self, error: DataError, place: Place, source: str | None) -> None:
         """Leave out the rows an error names. Raises it if they are too many, or not rows."""
         self._reasons += [{"file": source, **item} if source else {**item} for item in _all(error)]
-        found: set[tuple[str | None, int]] = set()
+        rows: set[tuple[str | None, int]] = set()
         for item in _all(error):
             line = item.get("line")
             if not isinstance(line, int):
@@ -51,11 +51,11 @@ class Rejects:
             file = item.get("file")
             element = item.get("element")
             number = element if isinstance(element, int) else line
-            found.add((None if file is None else str(file), number))
-        if found <= self._rows or len(self._rows | found) > self.allowed:
+            rows.add((None if file is None else str(file), number))
+        if rows <= self._rows or len(self._rows | rows) > self.allowed:
             raise error
-        self._rows |= found
-        self.lines |= {number for row in found for number in place(*row)}
+        self._rows |= rows
+        self.lines |= {number for row in rows for number in place(*row)}
 
     def check_path(self) -> None:
         """Make sure that the reasons can be written down. Raises `BadRequestError`."""

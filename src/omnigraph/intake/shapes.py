@@ -58,8 +58,8 @@ class Shape(Struct, frozen=True, kw_only=True):
         texts = [text for _name, text in self.computed]
         if self.where is not None:
             texts.append(self.where)
-        found = (compile_column_expression(text, "the mapping") for text in texts)
-        return {name for node in found for name in columns_in(node)}
+        nodes = (compile_column_expression(text, "the mapping") for text in texts)
+        return {name for node in nodes for name in columns_in(node)}
 
 
 def check_shape(shape: Shape, entity: Entity, known: Sequence[str], label: str) -> None:
@@ -89,10 +89,10 @@ def check_shape(shape: Shape, entity: Entity, known: Sequence[str], label: str) 
 
 
 def _check_constant(value: object, declared: PropertyType, target: str, label: str) -> None:
-    found: list[str] = []
-    _typed([value], declared, target, texts=False, report=lambda _row, text: found.append(text))
-    if found:
-        raise BadRequestError(f"{label}: the constant {value!r}: {found[0]}")
+    messages: list[str] = []
+    _typed([value], declared, target, texts=False, report=lambda _row, text: messages.append(text))
+    if messages:
+        raise BadRequestError(f"{label}: the constant {value!r}: {messages[0]}")
 
 
 def shaped(
@@ -179,9 +179,9 @@ class _Shaping:
     def _direct(self, path: str, target: str) -> Column:
         records = self._records
         if records.objects is None and not records.texts:
-            found = records.column(path)
-            if found is not None:
-                return found
+            column = records.column(path)
+            if column is not None:
+                return column
         values = records.values(path)
         if values is None:
             message = f"there is no column '{path}'"
@@ -230,14 +230,14 @@ def computed(text: str, records: Records, report: RowReport) -> list[object]:
                 report(None, f"there is no column '{name}'")
             return [None] * records.size
         columns[name] = _without_missing(values, None)
-    found: list[object] = []
+    results: list[object] = []
     for row in range(records.size):
         try:
-            found.append(compute(lambda name, at=row: columns[name][at]))  # type: ignore[misc]
+            results.append(compute(lambda name, at=row: columns[name][at]))  # type: ignore[misc]
         except UNFIT as error:
             report(row, str(error))
-            found.append(None)
-    return found
+            results.append(None)
+    return results
 
 
 def _filtered(where: str, records: Records, problems: Problems) -> Records:
@@ -271,7 +271,7 @@ def _typed(
     values: Sequence[object], declared: PropertyType, field: str, *, texts: bool, report: Report
 ) -> pa.Array:
     """Return values as a column of a type; texts of a CSV file mean what the type says."""
-    found: list[object] = []
+    cells: list[object] = []
     for row, value in enumerate(values):
         if texts and isinstance(value, str):
             try:
@@ -283,9 +283,9 @@ def _typed(
             got = _GOT.get(type(value), type(value).__name__)
             report(row, f"property '{field}' expects {declared}, got {got}")
             value = None
-        found.append(value)
+        cells.append(value)
     return column_array(
-        found, declared, lambda row, text: report(row, f"property '{field}': {text}")
+        cells, declared, lambda row, text: report(row, f"property '{field}': {text}")
     )
 
 
@@ -305,10 +305,10 @@ def _meaning(text: str, declared: PropertyType) -> object:
     """Return what a text of a CSV file means for a type. Raises `ValueError`."""
     scalar = declared.scalar
     if declared.is_list or scalar is Scalar.VECTOR:
-        found = json.loads(text)
-        if not isinstance(found, list) or None in found:
+        items = json.loads(text)
+        if not isinstance(items, list) or None in items:
             raise ValueError
-        return found
+        return items
     if scalar is Scalar.BOOL:
         if text not in ("true", "false"):
             raise ValueError

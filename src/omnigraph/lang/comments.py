@@ -15,8 +15,8 @@ def gap_comments(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, Span
     """Yield the comments of a text, each with the index of the token after it."""
     position = 0
     for index, token in enumerate(tokens):
-        for found in _COMMENT.finditer(text, position, token.start):
-            yield index, Span(found.start(), found.end())
+        for comment in _COMMENT.finditer(text, position, token.start):
+            yield index, Span(comment.start(), comment.end())
         position = token.end
 
 

@@ -47,10 +47,10 @@ def format_text(text: str, language: Language, *, name: str) -> str:
     The result is parsed again and compared with the text, so that a file is never replaced by one
     that means something else.
     """
-    found = _FORMATTERS[language](text, name=name)
-    if found != text and not same_syntax(_parsed(text, language), _parsed(found, language)):
+    formatted = _FORMATTERS[language](text, name=name)
+    if formatted != text and not same_syntax(_parsed(text, language), _parsed(formatted, language)):
         raise InternalError(f"{name}: formatting would change what it means; it was left alone")
-    return found
+    return formatted
 
 
 def _parsed(text: str, language: Language) -> object:
@@ -59,8 +59,8 @@ def _parsed(text: str, language: Language) -> object:
     parse: Callable[[SourceText, Diagnostics], object] = (
         parse_schema if language is Language.SCHEMA else parse_queries
     )
-    found = parse(source, diagnostics)
-    return found, tuple(item.message for item in diagnostics.errors)
+    syntax = parse(source, diagnostics)
+    return syntax, tuple(item.message for item in diagnostics.errors)
 
 
 def same_syntax(one: object, other: object) -> bool:

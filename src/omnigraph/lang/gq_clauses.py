@@ -81,38 +81,38 @@ class ReadTypes(Struct):
 
 def introduced_names(clauses: tuple[ClauseNode, ...]) -> frozenset[str]:
     """Return the names a block introduces or uses as variables, optional blocks included."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in clauses:
         match node:
             case BindingNode():
-                found.add(node.variable)
+                names.add(node.variable)
             case TraversalNode():
-                found |= {node.left, node.right}
+                names |= {node.left, node.right}
                 if node.edge_variable is not None:
-                    found.add(node.edge_variable)
+                    names.add(node.edge_variable)
             case BlockNode() if node.optional:
-                found |= introduced_names(node.clauses)
+                names |= introduced_names(node.clauses)
             case _:
                 pass
-    return frozenset(found - {ANONYMOUS})
+    return frozenset(names - {ANONYMOUS})
 
 
 def direct_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     """Return the variables the clauses read themselves, not in blocks inside them."""
-    found: set[str] = set()
+    variables: set[str] = set()
     for item in clauses:
         match item:
             case Binding():
-                found.add(item.variable)
+                variables.add(item.variable)
             case Traversal():
-                found |= {item.left, item.right}
+                variables |= {item.left, item.right}
             case Condition():
-                found |= variables_of(item.expression)
+                variables |= variables_of(item.expression)
             case Subquery():
-                found |= item.outer
+                variables |= item.outer
             case Block():
                 pass
-    return frozenset(found)
+    return frozenset(variables)
 
 
 def used_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:

@@ -340,14 +340,14 @@ def parse_clauses(stream: TokenStream, context: str) -> tuple[ClauseNode, ...]:
     stream.enter()
     if stream.at_punct("}"):
         stream.unexpected("a clause", f"in `{context} {{ ... }}`")
-    found = [_clause(stream)]
+    clauses = [_clause(stream)]
     while not stream.at_punct("}"):
         if stream.current.kind is Kind.END:
             stream.unexpected("`}`", f"to close `{context}`")
-        found.append(_clause(stream))
+        clauses.append(_clause(stream))
     stream.advance()
     stream.leave()
-    return tuple(found)
+    return tuple(clauses)
 
 
 def _clause(stream: TokenStream) -> ClauseNode:
@@ -458,13 +458,13 @@ def _edge_words(stream: TokenStream) -> tuple[tuple[EdgeWord, ...], Span]:
     if arrow := stream.take_punct("->"):
         return (), arrow.span
     opening = stream.take_punct("<") or stream.take_punct("(")
-    found = [_edge_word(stream)]
+    words = [_edge_word(stream)]
     while opening is not None and stream.take_punct("|"):
-        found.append(_edge_word(stream))
+        words.append(_edge_word(stream))
     if opening is not None:
         closing = ">" if opening.text == "<" else ")"
-        stream.expect_punct(closing, f"after `{opening.text}{'|'.join(w.text for w in found)}`")
-    return tuple(found), found[0].span.to(found[-1].span)
+        stream.expect_punct(closing, f"after `{opening.text}{'|'.join(w.text for w in words)}`")
+    return tuple(words), words[0].span.to(words[-1].span)
 
 
 def _edge_word(stream: TokenStream) -> EdgeWord:

@@ -101,7 +101,7 @@ class _Writer:
     # ---- gaps -----------------------------------------------------------------------------
 
     def _read_gaps(self) -> list[_Gap]:
-        found: list[list[_Comment]] = [[] for _ in self._tokens]
+        gaps: list[list[_Comment]] = [[] for _ in self._tokens]
         ends = [0, *(token.end for token in self._tokens[:-1])]
         for index, span in gap_comments(self._text, self._tokens):
             lines = self._text.count("\n", ends[index], span.start)
@@ -112,14 +112,14 @@ class _Writer:
                 own_line=own_line,
                 blank=lines > 1,
             )
-            found[index].append(comment)
+            gaps[index].append(comment)
             ends[index] = span.end
         return [
             _Gap(
                 comments=tuple(comments),
                 blank=self._text.count("\n", end, token.start) > 1,
             )
-            for comments, end, token in zip(found, ends, self._tokens, strict=True)
+            for comments, end, token in zip(gaps, ends, self._tokens, strict=True)
         ]
 
     def _comments(self, gap: _Gap, *, keep_blanks: bool = True, first: bool = False) -> list[Doc]:
@@ -202,7 +202,7 @@ class _Writer:
             return [*self._region(start, cut), *self._space(cut), *self._region(cut, end)]
         joints = [index for index in self._top_level(start, end) if index in self._marks.joints]
         loosest = [index for index in joints if self._tokens[index].text == "or"] or joints
-        return self._chain(start, end, loosest) if loosest else self._plain(start, end)
+        return self._chain(start, end, loosest) if loosest else self._token_docs(start, end)
 
     def _top_level(self, start: int, end: int) -> Iterable[int]:
         index = start
@@ -219,7 +219,7 @@ class _Writer:
             rows += self._region(joint + 1, until)
         return [group([*self._region(start, joints[0]), indent(rows)])]
 
-    def _plain(self, start: int, end: int) -> list[Doc]:
+    def _token_docs(self, start: int, end: int) -> list[Doc]:
         parts: list[Doc] = []
         for index in self._top_level(start, end):
             if index > start:
@@ -242,31 +242,39 @@ class _Writer:
     # ---- lists ----------------------------------------------------------------------------
 
     def _list(self, opening: int) -> list[Doc]:
-        found = self._marks.lists[opening]
-        return [group(self._list_body(opening), broken=found.must_break)]
+        item_list = self._marks.lists[opening]
+        return [group(self._list_body(opening), broken=item_list.must_break)]
 
     def _list_body(self, opening: int) -> list[Doc]:
         """Return what follows an opening token, up to the one that closes it."""
-        found = self._marks.lists[opening]
-        closing = self._spelling(found.close)
-        if not found.items:
-            return [*self._space(found.close), closing]
-        edge = Line(flat="" if found.kind is ListKind.ARGUMENTS else " ", hard=found.must_break)
-        parts = self._break(self._gaps[found.items[0]], edge, first=True)
-        between = Line(flat="  " if found.kind is ListKind.CLAUSES else " ", hard=found.must_break)
-        for number, start in enumerate(found.items[:-1]):
-            end = self._item_end(found, number)
+        item_list = self._marks.lists[opening]
+        closing = self._spelling(item_list.close)
+        if not item_list.items:
+            return [*self._space(item_list.close), closing]
+        edge = Line(
+            flat="" if item_list.kind is ListKind.ARGUMENTS else " ", hard=item_list.must_break
+        )
+        parts = self._break(self._gaps[item_list.items[0]], edge, first=True)
+        between = Line(
+            flat="  " if item_list.kind is ListKind.CLAUSES else " ", hard=item_list.must_break
+        )
+        for number, start in enumerate(item_list.items[:-1]):
+            end = self._item_end(item_list, number)
             parts += self._region(start, end)
-            parts += [] if _is_commaless(found) else [","]
-            parts += self._break(_joined(self._gaps[end : found.items[number + 1] + 1]), between)
-        end = self._item_end(found, len(found.items) - 1)
-        parts += self._region(found.items[-1], end)
-        *comments, line = self._break(_joined(self._gaps[end : found.close + 1]), edge, last=True)
+            parts += [] if _is_commaless(item_list) else [","]
+            parts += self._break(
+                _joined(self._gaps[end : item_list.items[number + 1] + 1]), between
+            )
+        end = self._item_end(item_list, len(item_list.items) - 1)
+        parts += self._region(item_list.items[-1], end)
+        *comments, line = self._break(
+            _joined(self._gaps[end : item_list.close + 1]), edge, last=True
+        )
         return [indent([*parts, *comments]), line, closing]
 
-    def _item_end(self, found: ItemList, number: int) -> int:
+    def _item_end(self, item_list: ItemList, number: int) -> int:
         """Return the end of an item, without the comma after it."""
-        end = [*found.items, found.close][number + 1]
+        end = [*item_list.items, item_list.close][number + 1]
         before = self._tokens[end - 1]
         return end - 1 if before.kind is Kind.PUNCT and before.text == "," else end
 
@@ -274,8 +282,8 @@ class _Writer:
 _HARD = Line(hard=True)
 
 
-def _is_commaless(found: ItemList) -> bool:
-    return found.kind in (ListKind.CLAUSES, ListKind.SECTIONS)
+def _is_commaless(item_list: ItemList) -> bool:
+    return item_list.kind in (ListKind.CLAUSES, ListKind.SECTIONS)
 
 
 def _tidy(gap: _Gap) -> _Gap:
@@ -285,8 +293,8 @@ def _tidy(gap: _Gap) -> _Gap:
 
 def _joined(gaps: list[_Gap]) -> _Gap:
     """Return the gaps around a comma as one: the comma stands before all of it."""
-    found: list[_Comment] = []
+    comments: list[_Comment] = []
     for item in (item for gap in gaps for item in gap.comments):
-        after_line = bool(found) and found[-1].behind[0].startswith("//")
-        found.append(replace(item, own_line=True) if after_line else item)
-    return _Gap(comments=tuple(found), blank=gaps[-1].blank)
+        after_line = bool(comments) and comments[-1].behind[0].startswith("//")
+        comments.append(replace(item, own_line=True) if after_line else item)
+    return _Gap(comments=tuple(comments), blank=gaps[-1].blank)

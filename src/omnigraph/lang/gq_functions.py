@@ -89,8 +89,8 @@ class ExpressionChecker(ValueChecker):
             return Now()
         if node.function in TEXT_PREDICATES:
             was_condition = self.enter_condition()
-            found = self._text_match(node)
-            return self.leave_condition(found, was_condition=was_condition)
+            condition = self._text_match(node)
+            return self.leave_condition(condition, was_condition=was_condition)
         if node.function == "type":
             return self._type(node)
         if node.function in ("length", "nodes"):
@@ -122,8 +122,8 @@ class ExpressionChecker(ValueChecker):
 
     def take_subqueries(self) -> list[Subquery]:
         """Return the subqueries of what was resolved since this was last asked."""
-        found, self._subqueries = self._subqueries, []
-        return found
+        subqueries, self._subqueries = self._subqueries, []
+        return subqueries
 
     def subquery(self, node: SubqueryNode) -> Expression | None:
         """Resolve a pattern that stands for a value; its own names are local."""
@@ -152,15 +152,15 @@ class ExpressionChecker(ValueChecker):
         used = used_variables(clauses)
         if isinstance(aggregate, Aggregate):
             used |= variables_of(aggregate)
-        found = Subquery(
+        subquery = Subquery(
             variable=self.scope.fresh(),
             outer=used & visible,
             clauses=clauses,
             aggregate=aggregate if isinstance(aggregate, Aggregate) else None,
         )
-        self._subqueries.append(found)
+        self._subqueries.append(subquery)
         return SubqueryValue(
-            variable=found.variable, type=BOOL if aggregate is None else aggregate.type
+            variable=subquery.variable, type=BOOL if aggregate is None else aggregate.type
         )
 
     # ---- types and objects ----------------------------------------------------------------
@@ -168,9 +168,9 @@ class ExpressionChecker(ValueChecker):
     def _variable(self, node: CallNode, wanted: str) -> MatchVariable | None:
         """Return the variable a function is about; one that is no such variable is reported."""
         argument = node.arguments[0]
-        found = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
-        if found is not None and isinstance(found, PathVariable) == wanted.startswith("path"):
-            return found
+        variable = self.scope.lookup(argument.name) if isinstance(argument, VariableNode) else None
+        if variable is not None and isinstance(variable, PathVariable) == wanted.startswith("path"):
+            return variable
         if not isinstance(argument, VariableNode) or argument.name not in self.scope.poisoned:
             message = f"`{node.function}` needs a {wanted}"
             self.scope.error("T7", argument.span, message)
@@ -178,50 +178,52 @@ class ExpressionChecker(ValueChecker):
 
     def _entity(self, node: CallNode) -> NodeVariable | EdgeVariable | None:
         """Resolve the node or edge variable a function is about."""
-        found = self._variable(node, "node or edge variable such as `$p`")
-        return None if isinstance(found, PathVariable) else found
+        variable = self._variable(node, "node or edge variable such as `$p`")
+        return None if isinstance(variable, PathVariable) else variable
 
     def _path(self, node: CallNode) -> Expression | None:
         """Resolve `length($w)` or `nodes($w)`."""
-        found = self._variable(node, "path variable: `$w` in `$a $w:edge{1,5} $b`")
-        if found is None:
+        variable = self._variable(node, "path variable: `$w` in `$a $w:edge{1,5} $b`")
+        if variable is None:
             return None
         part = PathPart(node.function)
         kind = INT if part is PathPart.LENGTH else replace(TEXT, is_list=True)
-        kind = kind.as_nullable(nullable=found.optional)
-        return PathOf(variable=found.name, part=part, type=kind)
+        kind = kind.as_nullable(nullable=variable.optional)
+        return PathOf(variable=variable.name, part=part, type=kind)
 
     def _type(self, node: CallNode) -> Expression | None:
         """Resolve `type($v)`: the name of the type, one of those the variable may have."""
-        found = self._entity(node)
-        if found is None:
+        variable = self._entity(node)
+        if variable is None:
             return None
-        types = members_of(found.edge) if isinstance(found, EdgeVariable) else (found.node,)
+        types = (
+            members_of(variable.edge) if isinstance(variable, EdgeVariable) else (variable.node,)
+        )
         names = [item.name for item in types]
         kind = PropertyType(
-            scalar=Scalar.STRING, nullable=found.optional, enum_values=tuple(sorted(names))
+            scalar=Scalar.STRING, nullable=variable.optional, enum_values=tuple(sorted(names))
         )
-        return TypeOf(variable=found.name, type=kind)
+        return TypeOf(variable=variable.name, type=kind)
 
     def _object(self, node: CallNode) -> Expression | None:
         """Resolve `object($v)`: everything of a node or edge that can be read, as one value."""
-        found = self._entity(node)
-        if found is None:
+        variable = self._entity(node)
+        if variable is None:
             return None
-        owner = found.edge if isinstance(found, EdgeVariable) else found.node
-        text = TEXT.as_nullable(nullable=found.optional)
-        parts: dict[str, Expression] = {"id": IdOf(variable=found.name, type=text)}
-        if isinstance(found, EdgeVariable):
+        owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
+        text = TEXT.as_nullable(nullable=variable.optional)
+        parts: dict[str, Expression] = {"id": IdOf(variable=variable.name, type=text)}
+        if isinstance(variable, EdgeVariable):
             for end in End:
-                parts[str(end)] = EndpointOf(variable=found.name, end=end, type=text)
+                parts[str(end)] = EndpointOf(variable=variable.name, end=end, type=text)
         for name, declared in owner.properties.items():
             if declared.type.scalar is not Scalar.BLOB:
-                kind = declared.type.as_nullable() if found.optional else declared.type
-                parts[name] = PropertyOf(variable=found.name, property=name, type=kind)
+                kind = declared.type.as_nullable() if variable.optional else declared.type
+                parts[name] = PropertyOf(variable=variable.name, property=name, type=kind)
         fields = tuple((name, part.type) for name, part in parts.items())
         return ObjectOf(
             parts=tuple(parts.values()),
-            type=PropertyType(scalar=Scalar.OBJECT, nullable=found.optional, fields=fields),
+            type=PropertyType(scalar=Scalar.OBJECT, nullable=variable.optional, fields=fields),
         )
 
     # ---- text and ranking -----------------------------------------------------------------
@@ -238,34 +240,34 @@ class ExpressionChecker(ValueChecker):
                 f"`{function}` cannot be used on edge variable `${node.variable}`",
             )
             return None
-        found = self.property_ref(node)
-        if found is not None and not isinstance(found, PropertyOf):
+        target = self.property_ref(node)
+        if target is not None and not isinstance(target, PropertyOf):
             self.scope.error(code, node.span, f"`{function}` cannot be used on an id")
             return None
-        return found
+        return target
 
     def _text_target(self, node: ExpressionNode, code: str, function: str) -> PropertyOf | None:
-        found = self._target(node, code, function)
-        if found is not None and not found.type.is_text:
+        target = self._target(node, code, function)
+        if target is not None and not target.type.is_text:
             self.scope.error(
-                code, node.span, f"`{function}` needs a String property, got {found.type}"
+                code, node.span, f"`{function}` needs a String property, got {target.type}"
             )
             return None
-        return found
+        return target
 
     def _text_query(self, node: ExpressionNode, code: str, function: str) -> Expression | None:
-        found = self.resolve(node)
-        if found is None:
+        query = self.resolve(node)
+        if query is None:
             return None
-        if not isinstance(found, Constant | Parameter) or not found.type.is_text:
+        if not isinstance(query, Constant | Parameter) or not query.type.is_text:
             self.scope.error(
                 code,
                 node.span,
                 f"the query of `{function}` must be a String literal or parameter, "
-                f"got {found.type}",
+                f"got {query.type}",
             )
             return None
-        return found
+        return query
 
     def _text_match(self, node: CallNode) -> Expression | None:
         code = _CODES[node.function]
@@ -319,17 +321,17 @@ class ExpressionChecker(ValueChecker):
     def _rrf_k(self, node: CallNode) -> Expression | None:
         if len(node.arguments) < 3:
             return Constant(value=RRF_K_DEFAULT, type=INT)
-        found = self.resolve(node.arguments[2])
-        if found is None:
+        k = self.resolve(node.arguments[2])
+        if k is None:
             return None
         span = node.arguments[2].span
-        if not isinstance(found, Constant | Parameter) or not found.type.is_integer:
-            self.scope.error("T21", span, f"k of `rrf` must be an integer, got {found.type}")
+        if not isinstance(k, Constant | Parameter) or not k.type.is_integer:
+            self.scope.error("T21", span, f"k of `rrf` must be an integer, got {k.type}")
             return None
-        if isinstance(found, Constant) and isinstance(found.value, int) and found.value <= 0:
+        if isinstance(k, Constant) and isinstance(k.value, int) and k.value <= 0:
             self.scope.error("T21", span, "k of `rrf` must be greater than 0")
             return None
-        return found
+        return k
 
     def _bm25(self, node: CallNode) -> Bm25 | None:
         target = self._text_target(node.arguments[0], "T20", "bm25")
@@ -385,8 +387,12 @@ class ExpressionChecker(ValueChecker):
         return None
 
     def _declared(self, node: ExpressionNode, target: PropertyOf) -> Property | None:
-        found = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None
-        return found.node.properties[target.property] if isinstance(found, NodeVariable) else None
+        variable = self.scope.lookup(node.variable) if isinstance(node, PropertyNode) else None
+        return (
+            variable.node.properties[target.property]
+            if isinstance(variable, NodeVariable)
+            else None
+        )
 
     def _embedding_model(self, node: ExpressionNode, target: PropertyOf) -> str | None:
         declared = self._declared(node, target)
@@ -414,18 +420,20 @@ class ExpressionChecker(ValueChecker):
             return None
         if function is AggregateFunction.COUNT:
             return Aggregate(function=function, argument=argument, type=INT, distinct=node.distinct)
-        found = argument.type
+        argument_type = argument.type
         allowed = NUMERICS
         if function in (AggregateFunction.MIN, AggregateFunction.MAX):
             allowed = NUMERICS | TEMPORALS | {Scalar.STRING}
-        if found.is_list or found.scalar not in allowed:
+        if argument_type.is_list or argument_type.scalar not in allowed:
             wanted = "a number" if allowed is NUMERICS else "a number, string, date or datetime"
-            self.scope.error("T8", argument_node.span, f"`{function}` needs {wanted}, got {found}")
+            self.scope.error(
+                "T8", argument_node.span, f"`{function}` needs {wanted}, got {argument_type}"
+            )
             return None
         return Aggregate(
             function=function,
             argument=argument,
-            type=_aggregate_type(function, found).as_nullable(),
+            type=_aggregate_type(function, argument_type).as_nullable(),
         )
 
 
@@ -440,20 +448,20 @@ def _aggregate_type(function: AggregateFunction, argument: PropertyType) -> Prop
 
 
 def _vector_problem(query: Expression, target: PropertyType) -> str | None:
-    found = query.type
-    if isinstance(query, Constant) and found.is_list:
+    query_type = query.type
+    if isinstance(query, Constant) and query_type.is_list:
         size = len(query.value) if isinstance(query.value, tuple) else 0
-        if size and found.scalar not in NUMERICS:
-            return f"a query vector must hold numbers, got {found}"
+        if size and query_type.scalar not in NUMERICS:
+            return f"a query vector must hold numbers, got {query_type}"
         if size != target.vector_dim:
             return f"expected {target.vector_dim} values for {target}, got {size}"
         return None
     if not isinstance(query, Constant | Parameter):
         return "the query of `nearest` must be a literal or a parameter"
-    if found.is_text:
+    if query_type.is_text:
         return None
-    if found.scalar is Scalar.VECTOR and not found.is_list:
-        if found.vector_dim != target.vector_dim:
-            return f"{found} cannot be compared with {target}"
+    if query_type.scalar is Scalar.VECTOR and not query_type.is_list:
+        if query_type.vector_dim != target.vector_dim:
+            return f"{query_type} cannot be compared with {target}"
         return None
-    return f"the query of `nearest` must be a vector or a text, got {found}"
+    return f"the query of `nearest` must be a vector or a text, got {query_type}"

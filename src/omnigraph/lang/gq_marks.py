@@ -266,7 +266,7 @@ def _operand(node: ExpressionNode) -> list[ExpressionNode]:
 
 
 def _matching(tokens: list[Token]) -> dict[int, int]:
-    found: dict[int, int] = {}
+    pairs: dict[int, int] = {}
     waiting: list[int] = []
     for index, token in enumerate(tokens):
         if token.kind is not Kind.PUNCT:
@@ -274,5 +274,5 @@ def _matching(tokens: list[Token]) -> dict[int, int]:
         if token.text in _CLOSING:
             waiting.append(index)
         elif token.text in _CLOSING.values():
-            found[waiting.pop()] = index
-    return found
+            pairs[waiting.pop()] = index
+    return pairs

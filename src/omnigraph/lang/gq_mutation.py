@@ -173,8 +173,8 @@ class _MutationChecker:
 
     def _owner(self, node: StatementNode) -> Entity | None:
         catalog = self._scope.catalog
-        found = catalog.find_entity(node.type_name)
-        if found is None:
+        owner = catalog.find_entity(node.type_name)
+        if owner is None:
             self._scope.error(
                 "T10",
                 node.type_span,
@@ -183,7 +183,7 @@ class _MutationChecker:
                 if node.type_name in catalog.interfaces
                 else did_you_mean(node.type_name, [*catalog.nodes, *catalog.edges]),
             )
-        return found
+        return owner
 
     def _note_types(self, owner: Entity, verb: str) -> None:
         if isinstance(owner, EdgeType):
@@ -210,20 +210,20 @@ class _MutationChecker:
     def _assignments(
         self, node: StatementNode, owner: Entity
     ) -> dict[str, tuple[AssignmentNode, Expression | None]]:
-        found: dict[str, tuple[AssignmentNode, Expression | None]] = {}
+        assignments: dict[str, tuple[AssignmentNode, Expression | None]] = {}
         for item in node.assignments:
-            if item.property in found:
+            if item.property in assignments:
                 self._scope.error("T13", item.property_span, f"`{item.property}` is assigned twice")
                 continue
             declared = self._assignable(item, owner, node.verb)
             if declared is None:
-                found[item.property] = (item, None)
+                assignments[item.property] = (item, None)
                 continue
             place = f"{owner.name}.{item.property}"
             # Only an update has a row to read.
             values = _RowChecker(self._scope, owner) if node.verb == "update" else self._inputs
-            found[item.property] = (item, self._value(values, item.value, declared, place))
-        return found
+            assignments[item.property] = (item, self._value(values, item.value, declared, place))
+        return assignments
 
     def _assignable(self, item: AssignmentNode, owner: Entity, verb: str) -> PropertyType | None:
         name, span = item.property, item.property_span
@@ -283,9 +283,13 @@ class _MutationChecker:
     def _blob_parameter(
         self, node: VariableNode, declared: PropertyType, place: str
     ) -> Expression | None:
-        found = self._scope.parameters.get(node.name)
-        if found is not None and found.scalar is Scalar.BLOB and not found.is_list:
-            return Parameter(name=node.name, type=found)
+        parameter_type = self._scope.parameters.get(node.name)
+        if (
+            parameter_type is not None
+            and parameter_type.scalar is Scalar.BLOB
+            and not parameter_type.is_list
+        ):
+            return Parameter(name=node.name, type=parameter_type)
         value = self._inputs.resolve(node)
         if value is not None and not value.type.is_text:
             self._scope.error(
@@ -403,12 +407,12 @@ class _MutationChecker:
 
 def _missing_required(owner: Entity, assigned: object) -> tuple[str, ...]:
     names = assigned if isinstance(assigned, dict) else {}
-    found: list[str] = []
+    missing: list[str] = []
     for name, declared in owner.properties.items():
         embedded = declared.embedding is not None and declared.embedding.source in names
         if declared.required and not declared.has_default and name not in names and not embedded:
-            found.append(name)
-    return tuple(found)
+            missing.append(name)
+    return tuple(missing)
 
 
 def _resolved(

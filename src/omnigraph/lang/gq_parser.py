@@ -34,7 +34,7 @@ VERBS = ("insert", "upsert", "update", "delete")
 
 def parse_queries(source: SourceText, diagnostics: Diagnostics) -> tuple[QueryNode, ...]:
     """Parse a file; syntax errors go to `diagnostics`, what could be read is returned."""
-    found: list[QueryNode] = []
+    queries: list[QueryNode] = []
     try:
         stream = TokenStream(source)
     except CompileError as error:
@@ -43,13 +43,13 @@ def parse_queries(source: SourceText, diagnostics: Diagnostics) -> tuple[QueryNo
     while stream.current.kind is not Kind.END and not diagnostics.is_full():
         start = stream.index
         try:
-            found.append(_query(stream))
+            queries.append(_query(stream))
         except CompileError as error:
             diagnostics.extend(error.diagnostics)
             stream.depth = 0
             stream.index = max(stream.index, start + 1)
             _skip_to_query(stream)
-    return tuple(found)
+    return tuple(queries)
 
 
 def _skip_to_query(stream: TokenStream) -> None:
@@ -103,20 +103,20 @@ def _query(stream: TokenStream) -> QueryNode:
 
 
 def _annotations(stream: TokenStream) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     while at := stream.take_punct("@"):
         word = stream.expect(Kind.IDENT, "an annotation name", "after `@`")
         span = at.span.to(word.span)
         if word.text not in ("description", "instruction"):
             hint = "a query takes @description and @instruction"
             fail(stream.source, span, f"unknown query annotation `@{word.text}`", hint)
-        if word.text in found:
+        if word.text in texts:
             fail(stream.source, span, f"`@{word.text}` is given twice")
         stream.expect_punct("(", f"after `@{word.text}`")
         text = stream.expect(Kind.STRING, "a string", f"in `@{word.text}(...)`")
         stream.expect_punct(")", f"to close `@{word.text}`")
-        found[word.text] = text.text
-    return found
+        texts[word.text] = text.text
+    return texts
 
 
 def _parameter(stream: TokenStream) -> ParameterNode:
@@ -126,7 +126,7 @@ def _parameter(stream: TokenStream) -> ParameterNode:
     if stream.take_punct("["):
         scalar = _scalar(stream, "as list element")
         stream.expect_punct("]", "to close the list type")
-        found = PropertyType(scalar=scalar, is_list=True)
+        parameter_type = PropertyType(scalar=scalar, is_list=True)
     elif stream.current.kind is Kind.TYPE_NAME and stream.current.text == "Vector":
         stream.advance()
         stream.expect_punct("(", "after `Vector`")
@@ -135,11 +135,11 @@ def _parameter(stream: TokenStream) -> ParameterNode:
         dim = stream.integer(size)
         if not 1 <= dim <= VECTOR_DIM_MAX:
             fail(stream.source, size.span, f"Vector dimension {dim} is out of range")
-        found = PropertyType(scalar=Scalar.VECTOR, vector_dim=dim)
+        parameter_type = PropertyType(scalar=Scalar.VECTOR, vector_dim=dim)
     else:
-        found = PropertyType(scalar=_scalar(stream, context))
-    found = found.as_nullable(nullable=bool(stream.take_punct("?")))
-    return ParameterNode(name=name.text, type=found, span=name.span)
+        parameter_type = PropertyType(scalar=_scalar(stream, context))
+    parameter_type = parameter_type.as_nullable(nullable=bool(stream.take_punct("?")))
+    return ParameterNode(name=name.text, type=parameter_type, span=name.span)
 
 
 def _scalar(stream: TokenStream, context: str) -> Scalar:
@@ -242,12 +242,12 @@ def _order(stream: TokenStream) -> OrderNode:
 
 
 def _statements(stream: TokenStream) -> tuple[StatementNode, ...]:
-    found: list[StatementNode] = []
+    statements: list[StatementNode] = []
     while stream.current.kind is Kind.IDENT and stream.current.text in VERBS:
-        found.append(_statement(stream))
+        statements.append(_statement(stream))
     if not stream.at_punct("}"):
         stream.unexpected("a statement or `}`", "", words=VERBS)
-    return tuple(found)
+    return tuple(statements)
 
 
 def _statement(stream: TokenStream) -> StatementNode:
@@ -276,12 +276,12 @@ def _statement(stream: TokenStream) -> StatementNode:
 
 def _assignments(stream: TokenStream, verb: str) -> tuple[AssignmentNode, ...]:
     stream.expect_punct("{", f"in `{verb}`")
-    found: list[AssignmentNode] = []
-    while not found or not stream.at_punct("}"):
+    assignments: list[AssignmentNode] = []
+    while not assignments or not stream.at_punct("}"):
         name = stream.expect(Kind.IDENT, "a property name", f"in `{verb} {{ ... }}`")
         stream.expect_punct(":", f"after `{name.text}`")
         value = parse_expression(stream)
-        found.append(AssignmentNode(property=name.text, property_span=name.span, value=value))
+        assignments.append(AssignmentNode(property=name.text, property_span=name.span, value=value))
         stream.take_punct(",")
     stream.advance()
-    return tuple(found)
+    return tuple(assignments)

@@ -50,10 +50,10 @@ class Parts:
         starts = [(b.variable, b.type_name) for b in bindings if b.variable in walked]
         starts += [(item.left, item.left_type) for item in traversals]
         starts += [(b.variable, b.type_name) for b in bindings]
-        found: dict[str, tuple[str, str]] = {}
+        parts: dict[str, tuple[str, str]] = {}
         for start in starts:
-            found.setdefault(self._part(start[0]), start)
-        return found
+            parts.setdefault(self._part(start[0]), start)
+        return parts
 
     def _link(self, condition: Expression) -> None:
         parts = frozenset(self._part(name) for name in variables_of(condition))

@@ -53,21 +53,21 @@ class PatternChecker:
 
     def check(self, clauses: tuple[ClauseNode, ...]) -> tuple[Clause, ...]:
         """Resolve clauses; what has an error is left out of the result."""
-        found: list[Clause] = []
+        resolved: list[Clause] = []
         for node in clauses:
             match node:
                 case BindingNode():
-                    found += self._binding(node)
+                    resolved += self._binding(node)
                 case TraversalNode():
-                    found += self._traversal(node)
+                    resolved += self._traversal(node)
                 case FilterNode():
                     condition = self._values.condition(node.condition)
                     if condition is not None:
-                        found.append(Condition(expression=condition))
+                        resolved.append(Condition(expression=condition))
                 case BlockNode():
-                    found += self._block(node)
-            found += self._values.take_subqueries()
-        return tuple(found)
+                    resolved += self._block(node)
+            resolved += self._values.take_subqueries()
+        return tuple(resolved)
 
     def inner(self, scope: Scope, clauses: tuple[ClauseNode, ...]) -> tuple[Clause, ...]:
         """Resolve the clauses of a pattern inside this one."""
@@ -108,15 +108,15 @@ class PatternChecker:
             optional_misuse(scope, variable, node.variable_span)
             return []
         name = known.name if known is not None else scope.bind_node(variable, declared)
-        found: list[Clause] = [Binding(variable=name, type_name=declared.name)]
+        clauses: list[Clause] = [Binding(variable=name, type_name=declared.name)]
         if known is not None and known.optional:
             # Null is a node of no type.
-            found.append(Condition(expression=IsNull(operand=IdOf(variable=name), negated=True)))
+            clauses.append(Condition(expression=IsNull(operand=IdOf(variable=name), negated=True)))
         for item in node.matches:
             condition = self._match(item, name, node.type_name)
             if condition is not None:
-                found.append(Condition(expression=condition))
-        return found
+                clauses.append(Condition(expression=condition))
+        return clauses
 
     def _match(self, item: MatchNode, variable: str, type_name: str) -> Expression | None:
         node_type = self._scope.catalog.nodes[type_name]
@@ -199,12 +199,12 @@ class PatternChecker:
         return value
 
     def _traversal(self, node: TraversalNode) -> list[Clause]:
-        found = resolve_traversal(node, self._scope, self._reads)
-        if found is None:
+        traversal = resolve_traversal(node, self._scope, self._reads)
+        if traversal is None:
             names = [node.left, node.right, node.edge_variable or ANONYMOUS]
             self._scope.poison(*(name for name in names if name != ANONYMOUS))
             return []
-        return [found]
+        return [traversal]
 
     # ---- blocks ---------------------------------------------------------------------------
 

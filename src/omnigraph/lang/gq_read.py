@@ -49,11 +49,15 @@ class _Projector(ExpressionChecker):
     """Resolves output expressions, where a node variable stands for its id."""
 
     def variable(self, node: VariableNode) -> Expression | None:
-        found = self.scope.lookup(node.name)
-        known = isinstance(found, NodeVariable) and not node.vanishing
-        if not isinstance(found, NodeVariable) or not known or node.name in self.scope.parameters:
+        variable = self.scope.lookup(node.name)
+        known = isinstance(variable, NodeVariable) and not node.vanishing
+        if (
+            not isinstance(variable, NodeVariable)
+            or not known
+            or node.name in self.scope.parameters
+        ):
             return super().variable(node)
-        return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
+        return IdOf(variable=variable.name, type=TEXT.as_nullable(nullable=variable.optional))
 
 
 def column_name(node: ProjectionNode, expression: Expression) -> str:
@@ -90,8 +94,8 @@ def _implicit_name(node: ExpressionNode, expression: Expression) -> str:
 
 def _entities(scope: Scope) -> tuple[str, ...]:
     """Return the variables that have an id: nodes and edges."""
-    found = (n for n, item in scope.variables.items() if not isinstance(item, PathVariable))
-    return tuple(sorted(name for name in found if not name.startswith("#")))
+    names = (n for n, item in scope.variables.items() if not isinstance(item, PathVariable))
+    return tuple(sorted(name for name in names if not name.startswith("#")))
 
 
 def has_aggregate(expression: Expression) -> bool:
@@ -157,14 +161,16 @@ class _Output:
     def check(self) -> None:
         self._projections = self._listed()
         resolved = [(p, self._values.resolve(p.expression)) for p in self._projections]
-        self.grouped = any(found is not None and has_aggregate(found) for _, found in resolved)
-        for node, found in resolved:
-            if found is None:
+        self.grouped = any(
+            expression is not None and has_aggregate(expression) for _, expression in resolved
+        )
+        for node, expression in resolved:
+            if expression is None:
                 continue
             if self.grouped:
-                self._check_grouping(node, found)
-            self._check_objects(node, found)
-            name = column_name(node, found)
+                self._check_grouping(node, expression)
+            self._check_objects(node, expression)
+            name = column_name(node, expression)
             if any(column.name == name for column in self.columns):
                 self._scope.error(
                     "T29",
@@ -172,7 +178,9 @@ class _Output:
                     f"two columns are named `{name}`",
                     hint="name them apart with `as`",
                 )
-            self.columns.append(OutputColumn(name=name, expression=found, type=found.type))
+            self.columns.append(
+                OutputColumn(name=name, expression=expression, type=expression.type)
+            )
         complete = len(self.columns) == len(self._projections)
         self.limit = self._cut(self._read.limit, "limit")
         self.offset = self._cut(self._read.offset, "offset")
@@ -185,10 +193,10 @@ class _Output:
 
     def _listed(self) -> list[ProjectionNode]:
         """Return the columns one by one: `$v.*` stands for all that can be read of `$v`."""
-        found: list[ProjectionNode] = []
+        projections: list[ProjectionNode] = []
         for item in self._read.projections:
             if isinstance(item, ProjectionNode):
-                found.append(item)
+                projections.append(item)
                 continue
             variable = self._scope.lookup(item.variable)
             if variable is None:
@@ -211,12 +219,12 @@ class _Output:
             owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
             for name, declared in owner.properties.items():
                 if declared.type.scalar is not Scalar.BLOB:
-                    found.append(_property_column(item, name))
-        return found
+                    projections.append(_property_column(item, name))
+        return projections
 
-    def _check_objects(self, node: ProjectionNode, found: Expression) -> None:
+    def _check_objects(self, node: ProjectionNode, expression: Expression) -> None:
         merged = self.grouped or self._read.distinct
-        if merged and any(isinstance(part, ObjectOf) for part in walk(found)):
+        if merged and any(isinstance(part, ObjectOf) for part in walk(expression)):
             self._scope.error(
                 "T7",
                 node.expression.span,
@@ -224,18 +232,18 @@ class _Output:
                 hint="return the properties it is about, or the id",
             )
 
-    def _check_grouping(self, node: ProjectionNode, found: Expression) -> None:
-        if has_aggregate(found):
-            self._check_unmixed(node.expression, found)
-        elif not variables_of(found):
+    def _check_grouping(self, node: ProjectionNode, expression: Expression) -> None:
+        if has_aggregate(expression):
+            self._check_unmixed(node.expression, expression)
+        elif not variables_of(expression):
             self._scope.error(
                 "T9",
                 node.expression.span,
                 "beside an aggregate, a column must be a variable or property to group by",
             )
 
-    def _check_unmixed(self, node: ExpressionNode, found: Expression) -> bool:
-        if not frozenset().union(*(variables_of(part) for part in _outside(found))):
+    def _check_unmixed(self, node: ExpressionNode, expression: Expression) -> bool:
+        if not frozenset().union(*(variables_of(part) for part in _outside(expression))):
             return True
         self._scope.error(
             "T9",
@@ -254,20 +262,20 @@ class _Output:
                 "T27", node.span, f"`{word}` needs a number or a parameter, not `${node.name}`"
             )
             return None
-        found = self._values.resolve(node)
-        if found is None:
+        number = self._values.resolve(node)
+        if number is None:
             return None
-        if not isinstance(found, Parameter):
-            return found
-        if not found.type.is_integer or found.type.nullable:
+        if not isinstance(number, Parameter):
+            return number
+        if not number.type.is_integer or number.type.nullable:
             self._scope.error(
                 "T27",
                 node.span,
-                f"`{word}` needs an integer that is never null, got {found.type}",
-                hint=f"declare it as `${found.name}: I64`",
+                f"`{word}` needs an integer that is never null, got {number.type}",
+                hint=f"declare it as `${number.name}: I64`",
             )
             return None
-        return found
+        return number
 
     # ---- order ----------------------------------------------------------------------------
 
@@ -277,20 +285,20 @@ class _Output:
             self._rank(node, position)
             return
         if isinstance(node, WordNode):
-            found = self._alias(node, complete=complete)
+            expression = self._alias(node, complete=complete)
         else:
-            found = self._values.resolve(node)
-            if found is not None:
-                found = self._output_expression(node, found)
-        if found is None:
+            expression = self._values.resolve(node)
+            if expression is not None:
+                expression = self._output_expression(node, expression)
+        if expression is None:
             return
-        if not found.type.is_scalar:
-            self._scope.error("T7", node.span, f"cannot order by {found.type}")
+        if not expression.type.is_scalar:
+            self._scope.error("T7", node.span, f"cannot order by {expression.type}")
             return
-        self.sort_keys.append(SortKey(expression=found, descending=item.direction == "desc"))
+        self.sort_keys.append(SortKey(expression=expression, descending=item.direction == "desc"))
 
     def _rank(self, node: CallNode, position: int) -> None:
-        found = self._values.ranking(node)
+        ranking = self._values.ranking(node)
         if position > 0:
             self._scope.error(
                 "T18", node.span, f"`{node.function}` must be the first item of `order`"
@@ -301,7 +309,7 @@ class _Output:
                 "T18", node.span, f"`{node.function}` cannot order a result of {word}"
             )
         else:
-            self.ranking = found
+            self.ranking = ranking
 
     def _alias(self, node: WordNode, *, complete: bool) -> Expression | None:
         names = {p.alias: index for index, p in enumerate(self._projections) if p.alias is not None}
@@ -330,22 +338,25 @@ class _Output:
             return None
         return ColumnOf(index=index, type=column.type)
 
-    def _output_expression(self, node: ExpressionNode, found: Expression) -> Expression | None:
-        if not self.grouped and not self._read.distinct and not has_aggregate(found):
-            return found
+    def _output_expression(self, node: ExpressionNode, expression: Expression) -> Expression | None:
+        if not self.grouped and not self._read.distinct and not has_aggregate(expression):
+            return expression
         for index, column in enumerate(self.columns):
-            if column.expression == found:
+            if column.expression == expression:
                 return ColumnOf(index=index, type=column.type)
-        if self.grouped and has_aggregate(found) and not self._read.distinct:
-            if not self._check_unmixed(node, found):
+        if self.grouped and has_aggregate(expression) and not self._read.distinct:
+            if not self._check_unmixed(node, expression):
                 return None
             index = len(self.columns)
             self.columns.append(
                 OutputColumn(
-                    name=expression_text(found), expression=found, type=found.type, hidden=True
+                    name=expression_text(expression),
+                    expression=expression,
+                    type=expression.type,
+                    hidden=True,
                 )
             )
-            return ColumnOf(index=index, type=found.type)
+            return ColumnOf(index=index, type=expression.type)
         if self._read.distinct:
             self._scope.error("T28", node.span, "with `distinct`, order only by what is returned")
         else:

@@ -67,8 +67,8 @@ class Scope(Struct):
         """Find a match variable here or in an enclosing block."""
         scope: Scope | None = self
         while scope is not None:
-            if (found := scope.variables.get(name)) is not None:
-                return found
+            if (variable := scope.variables.get(name)) is not None:
+                return variable
             scope = scope.parent
         return None
 
@@ -101,21 +101,21 @@ class Scope(Struct):
 
     def bind_node(self, name: str, node: NodeType) -> str:
         """Introduce a node variable; return its plan name."""
-        found = NodeVariable(name=self.plan_name(name), node=node)
-        self.variables[name] = found
-        return found.name
+        variable = NodeVariable(name=self.plan_name(name), node=node)
+        self.variables[name] = variable
+        return variable.name
 
     def bind_edge(self, name: str, edge: EdgeType) -> str:
         """Introduce an edge variable; return its plan name."""
-        found = EdgeVariable(name=self.plan_name(name), edge=edge)
-        self.variables[name] = found
-        return found.name
+        variable = EdgeVariable(name=self.plan_name(name), edge=edge)
+        self.variables[name] = variable
+        return variable.name
 
     def bind_path(self, name: str) -> str:
         """Introduce a path variable; return its plan name."""
-        found = PathVariable(name=self.plan_name(name))
-        self.variables[name] = found
-        return found.name
+        variable = PathVariable(name=self.plan_name(name))
+        self.variables[name] = variable
+        return variable.name
 
     def poison(self, *names: str) -> None:
         """Mark names whose introduction failed: later uses of them are no news."""

@@ -32,7 +32,7 @@ class _Traversal:
 
     def resolve(self) -> Traversal | None:
         node = self._node
-        named = self._named()
+        named = self._named_edge_types()
         if named is None:
             return None
         hops = self._hops()
@@ -63,17 +63,17 @@ class _Traversal:
 
     # ---- edge types -----------------------------------------------------------------------
 
-    def _named(self) -> list[EdgeType] | None:
+    def _named_edge_types(self) -> list[EdgeType] | None:
         """Return the types the words name, each once; None after an error."""
-        found: dict[str, EdgeType] = {}
+        types: dict[str, EdgeType] = {}
         failed = False
         for word in self._node.edge_words:
             edge = self._edge_type(word)
             if edge is None:
                 failed = True
             else:
-                found[edge.name] = edge
-        return None if failed else list(found.values())
+                types[edge.name] = edge
+        return None if failed else list(types.values())
 
     def _edge_type(self, word: EdgeWord) -> EdgeType | None:
         scope = self._scope
@@ -103,8 +103,8 @@ class _Traversal:
     def _fitting(self, left: str | None, right: str | None) -> list[EdgeType]:
         """Return every type that goes from the left to the right end, for `->`."""
         edges = self._scope.catalog.edges.values()
-        found = [e for e in edges if left in (None, e.source) and right in (None, e.target)]
-        if not found:
+        types = [e for e in edges if left in (None, e.source) and right in (None, e.target)]
+        if not types:
             back = any(left in (None, e.target) and right in (None, e.source) for e in edges)
             ends = f"from {left or 'any node type'} to {right or 'any node type'}"
             self._scope.error(
@@ -113,7 +113,7 @@ class _Traversal:
                 f"no edge type goes {ends}",
                 hint=f"write `${self._node.right} -> ${self._node.left}`" if back else None,
             )
-        return found
+        return types
 
     def _has_single_ends(self, edges: list[EdgeType], ways: list[bool | None]) -> bool:
         """Whether all types join the same two node types; if not, say where they differ."""
@@ -142,19 +142,19 @@ class _Traversal:
         """Return a variable's node type, None when it is new, False after an error."""
         if name == ANONYMOUS:
             return None
-        found = self._scope.lookup(name)
-        if found is None:
+        variable = self._scope.lookup(name)
+        if variable is None:
             return None
-        if not isinstance(found, NodeVariable):
-            kind = "edge" if isinstance(found, EdgeVariable) else "path"
+        if not isinstance(variable, NodeVariable):
+            kind = "edge" if isinstance(variable, EdgeVariable) else "path"
             self._scope.error(
                 "T23", span, f"{kind} variable `${name}` cannot be the end of a traversal"
             )
             return False
-        if found.optional and not self._scope.is_outer(name):
+        if variable.optional and not self._scope.is_outer(name):
             optional_misuse(self._scope, name, span)
             return False
-        return found.node.name
+        return variable.node.name
 
     def _orientation(self, edge: EdgeType, left: str | None, right: str | None) -> bool | None:
         """Return whether the left end is where an edge starts; None after an error."""

@@ -96,25 +96,27 @@ class ValueChecker:
     def condition(self, node: ExpressionNode) -> Expression | None:
         """Resolve a condition of a pattern, where `$x?` may make it vanish."""
         self._is_condition = True
-        found = self.truth(node)
+        condition = self.truth(node)
         self._is_condition = False
-        return found
+        return condition
 
     def truth(self, node: ExpressionNode) -> Expression | None:
         """Resolve what must be true or false: a condition, or a Bool that stands alone."""
         if is_condition(node):
             return self.resolve(node)
         was_condition = self.enter_condition()
-        found = self.resolve(node)
-        if found is not None and (found.type.is_list or found.type.scalar is not Scalar.BOOL):
+        condition = self.resolve(node)
+        if condition is not None and (
+            condition.type.is_list or condition.type.scalar is not Scalar.BOOL
+        ):
             self.scope.error(
                 "T7",
                 node.span,
-                f"a condition must be Bool, got {found.type}",
+                f"a condition must be Bool, got {condition.type}",
                 hint="compare it: = != < <= > >= contains starts_with in, `is null`",
             )
-            found = None
-        return self.leave_condition(found, was_condition=was_condition)
+            condition = None
+        return self.leave_condition(condition, was_condition=was_condition)
 
     def word(self, node: WordNode) -> Expression | None:
         """Resolve a bare word; match conditions have none."""
@@ -174,18 +176,18 @@ class ValueChecker:
         if node.vanishing:
             self.scope.error("T26", node.span, f"`${node.name}?` is not a declared parameter")
             return None
-        found = self.scope.lookup(node.name)
-        if found is None:
+        variable = self.scope.lookup(node.name)
+        if variable is None:
             if node.name not in self.scope.poisoned:
                 self._unbound(node)
-        elif isinstance(found, PathVariable):
+        elif isinstance(variable, PathVariable):
             self.scope.error(
                 "T23",
                 node.span,
                 f"path variable `${node.name}` cannot be used alone",
                 hint=f"read `length(${node.name})` or `nodes(${node.name})`",
             )
-        elif isinstance(found, EdgeVariable):
+        elif isinstance(variable, EdgeVariable):
             self.scope.error(
                 "T23",
                 node.span,
@@ -237,16 +239,16 @@ class ValueChecker:
 
     def entity(self, node: VariableNode) -> Expression | None:
         """Resolve `$x` where a node or edge may stand for its id; parameters come first."""
-        found = self.scope.lookup(node.name)
-        known = isinstance(found, NodeVariable) and not node.vanishing
-        if found is None or not known or node.name in self.scope.parameters:
+        variable = self.scope.lookup(node.name)
+        known = isinstance(variable, NodeVariable) and not node.vanishing
+        if variable is None or not known or node.name in self.scope.parameters:
             return self.variable(node)
-        return IdOf(variable=found.name, type=TEXT.as_nullable(nullable=found.optional))
+        return IdOf(variable=variable.name, type=TEXT.as_nullable(nullable=variable.optional))
 
     def property_value(self, node: PropertyNode) -> Expression | None:
         """Resolve `$v.p` to a readable value."""
-        found = self.property_ref(node)
-        if found is not None and found.type.scalar is Scalar.BLOB:
+        value = self.property_ref(node)
+        if value is not None and value.type.scalar is Scalar.BLOB:
             self.scope.error(
                 "T24",
                 node.span,
@@ -254,14 +256,14 @@ class ValueChecker:
                 hint="read it with `blob get`",
             )
             return None
-        return found
+        return value
 
     def property_ref(self, node: PropertyNode) -> PropertyOf | IdOf | EndpointOf | None:
         """Resolve `$v.p` to a place, whatever its type."""
-        found = self.scope.lookup(node.variable)
-        if found is None and node.variable in self.scope.poisoned:
+        variable = self.scope.lookup(node.variable)
+        if variable is None and node.variable in self.scope.poisoned:
             return None
-        if found is None:
+        if variable is None:
             parameter = node.variable in self.scope.parameters
             self.scope.error(
                 "T6",
@@ -272,7 +274,7 @@ class ValueChecker:
                 hint=None if parameter else self.scope.suggest_variable(node.variable),
             )
             return None
-        if isinstance(found, PathVariable):
+        if isinstance(variable, PathVariable):
             self.scope.error(
                 "T6",
                 node.span,
@@ -280,13 +282,13 @@ class ValueChecker:
                 hint=f"read `length(${node.variable})` or `nodes(${node.variable})`",
             )
             return None
-        edge = isinstance(found, EdgeVariable)
-        owner = found.edge if isinstance(found, EdgeVariable) else found.node
-        id_type = TEXT.as_nullable(nullable=found.optional)
+        edge = isinstance(variable, EdgeVariable)
+        owner = variable.edge if isinstance(variable, EdgeVariable) else variable.node
+        id_type = TEXT.as_nullable(nullable=variable.optional)
         if node.property == "id":
-            return IdOf(variable=found.name, type=id_type)
+            return IdOf(variable=variable.name, type=id_type)
         if edge and node.property in ("from", "to"):
-            return EndpointOf(variable=found.name, end=End(node.property), type=id_type)
+            return EndpointOf(variable=variable.name, end=End(node.property), type=id_type)
         declared = owner.properties.get(node.property)
         if declared is None:
             known = [*owner.properties, "id", *(("from", "to") if edge else ())]
@@ -300,8 +302,8 @@ class ValueChecker:
                 else did_you_mean(node.property, known),
             )
             return None
-        property_type = declared.type.as_nullable() if found.optional else declared.type
-        return PropertyOf(variable=found.name, property=node.property, type=property_type)
+        property_type = declared.type.as_nullable() if variable.optional else declared.type
+        return PropertyOf(variable=variable.name, property=node.property, type=property_type)
 
     # ---- operators ------------------------------------------------------------------------
 
@@ -326,9 +328,9 @@ class ValueChecker:
         left, right = self.resolve(node.left), self.resolve(node.right)
         if left is None or right is None:
             return None
-        for side, found in ((node.left, left), (node.right, right)):
-            if not found.type.is_numeric:
-                self.scope.error("T7", side.span, f"`{node.op}` needs numbers, got {found.type}")
+        for side, operand in ((node.left, left), (node.right, right)):
+            if not operand.type.is_numeric:
+                self.scope.error("T7", side.span, f"`{node.op}` needs numbers, got {operand.type}")
                 return None
         op = ArithmeticOp(node.op)
         exact = left.type.is_integer and right.type.is_integer and op is not ArithmeticOp.DIV
@@ -355,12 +357,12 @@ class ValueChecker:
     def _vanishable(self, node: BinaryNode) -> Expression | None:
         was_condition = self.enter_condition()
         if node.op in COMPARISONS:
-            found = self._compare(node)
+            condition = self._compare(node)
         elif node.op == "in":
-            found = self._member(node, item=node.left, container=node.right)
+            condition = self._member(node, item=node.left, container=node.right)
         else:
-            found = self._contains(node)
-        return self.leave_condition(found, was_condition=was_condition)
+            condition = self._contains(node)
+        return self.leave_condition(condition, was_condition=was_condition)
 
     def enter_condition(self, *, braces: bool = False) -> bool:
         """Start resolving the operands of a condition; they are values, not conditions.
@@ -373,14 +375,14 @@ class ValueChecker:
         return was_condition
 
     def leave_condition(
-        self, found: Expression | None, *, was_condition: bool
+        self, condition: Expression | None, *, was_condition: bool
     ) -> Expression | None:
         """Finish a condition: wrap it if some `$x?` in it may make it vanish."""
         names = self._vanishing.pop()
         self._is_condition = was_condition
-        if found is None or not names:
-            return found
-        return Vanishing(condition=found, parameters=tuple(sorted(set(names))))
+        if condition is None or not names:
+            return condition
+        return Vanishing(condition=condition, parameters=tuple(sorted(set(names))))
 
     def _operands(self, node: BinaryNode) -> tuple[Expression, Expression] | None:
         nulls = [
@@ -414,13 +416,13 @@ class ValueChecker:
         if sides is None:
             return None
         left, right = sides
-        for side, found in ((node.left, left), (node.right, right)):
-            if not found.type.is_scalar:
+        for side, operand in ((node.left, left), (node.right, right)):
+            if not operand.type.is_scalar:
                 self.scope.error(
                     "T7",
                     side.span,
-                    f"`{node.op}` compares scalars, got {found.type}",
-                    hint="test a list with `contains`" if found.type.is_list else None,
+                    f"`{node.op}` compares scalars, got {operand.type}",
+                    hint="test a list with `contains`" if operand.type.is_list else None,
                 )
                 return None
         if not left.type.compatible_with(right.type):
@@ -457,12 +459,12 @@ class ValueChecker:
         left, right = sides
         if left.type.is_list and node.op == "contains":
             return self._membership(node, item=right, container=left, item_span=node.right.span)
-        for side, found in ((node.left, left), (node.right, right)):
-            if not found.type.is_text:
+        for side, operand in ((node.left, left), (node.right, right)):
+            if not operand.type.is_text:
                 wanted = "a String or a list" if side is node.left else "a String"
                 if node.op == "starts_with":
                     wanted = "a String"
-                self.scope.error("T7", side.span, f"`{node.op}` needs {wanted}, got {found.type}")
+                self.scope.error("T7", side.span, f"`{node.op}` needs {wanted}, got {operand.type}")
                 return None
         return Substring(text=left, part=right, prefix=node.op == "starts_with")
 
@@ -500,14 +502,14 @@ class ValueChecker:
         return Member(item=item, container=container)
 
     def _null_test(self, node: NullTestNode) -> Expression | None:
-        found: Expression | None
+        operand: Expression | None
         if isinstance(node.operand, VariableNode):
-            found = self.entity(node.operand)
+            operand = self.entity(node.operand)
         elif isinstance(node.operand, PropertyNode):
-            found = self.property_ref(node.operand)
+            operand = self.property_ref(node.operand)
         else:
-            found = self.resolve(node.operand)
-        return None if found is None else IsNull(operand=found, negated=node.negated)
+            operand = self.resolve(node.operand)
+        return None if operand is None else IsNull(operand=operand, negated=node.negated)
 
 
 def _without_property(owner: Entity, name: str) -> str:

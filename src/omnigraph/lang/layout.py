@@ -53,8 +53,8 @@ Doc = str | Line | Note | Group | Indent
 
 def group(parts: Iterable[Doc], *, broken: bool = False) -> Group:
     """Make a group, which breaks if it has to or if anything in it does."""
-    found = tuple(parts)
-    return Group(parts=found, broken=broken or any(map(_must_break, found)))
+    docs = tuple(parts)
+    return Group(parts=docs, broken=broken or any(map(_must_break, docs)))
 
 
 def indent(parts: Iterable[Doc]) -> Indent:

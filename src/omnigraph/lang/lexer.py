@@ -107,13 +107,13 @@ def tokenize(source: SourceText) -> list[Token]:
     tokens: list[Token] = []
     position, size, match = 0, len(text), _TOKEN.match
     while position < size:
-        found = match(text, position)
-        if found is None:
+        piece = match(text, position)
+        if piece is None:
             _fail_at(source, position)
-        group = found.lastgroup
-        end = found.end()
+        group = piece.lastgroup
+        end = piece.end()
         if group != "skip" and group is not None:
-            value = found.group(group)
+            value = piece.group(group)
             if group == "string" and "\\" in value:
                 value = _unescape(source, value, position + 1)
             tokens.append(Token(_KINDS[group], value, position, end))
@@ -133,14 +133,14 @@ def tokens_so_far(text: str) -> tuple[list[Token], list[Span]]:
     blind: list[Span] = []
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        group = None if found is None else found.lastgroup
-        end = position + 1 if found is None else found.end()
+        piece = _TOKEN.match(text, position)
+        group = None if piece is None else piece.lastgroup
+        end = position + 1 if piece is None else piece.end()
         if group == "skip":
             if text[position] == "/":
                 blind.append(Span(position, end))
-        elif group is not None and found is not None:
-            tokens.append(Token(_KINDS[group], found.group(group), position, end))
+        elif group is not None and piece is not None:
+            tokens.append(Token(_KINDS[group], piece.group(group), position, end))
             if group == "string":
                 blind.append(Span(position, end))
         elif text[position] == '"':
@@ -163,14 +163,14 @@ def quote(text: str) -> str:
 
 
 def _unescape(source: SourceText, raw: str, start: int) -> str:
-    def decode(found: re.Match[str]) -> str:
-        char = _ESCAPES.get(found.group(1))
+    def decode(escape: re.Match[str]) -> str:
+        char = _ESCAPES.get(escape.group(1))
         if char is None:
-            at = start + found.start()
+            at = start + escape.start()
             fail(
                 source,
                 Span(at, at + 2),
-                f"unsupported escape sequence `{found.group(0)}`",
+                f"unsupported escape sequence `{escape.group(0)}`",
                 f"the escapes are {ESCAPE_TEXT}; write other characters as they are",
             )
         return char
@@ -293,14 +293,14 @@ class TokenStream:
     def scan(self, pattern: re.Pattern[str], what: str, context: str) -> Token:
         """Read a word by pattern at the current token, whatever tokens it was split into."""
         start = self.current.start
-        found = pattern.match(self.source.text, start)
-        if found is None or found.end() == start:
+        match = pattern.match(self.source.text, start)
+        if match is None or match.end() == start:
             self.unexpected(what, context)
-        while self.current.kind is not Kind.END and self.current.end <= found.end():
+        while self.current.kind is not Kind.END and self.current.end <= match.end():
             self.index += 1
-        if self.current.start < found.end():
+        if self.current.start < match.end():
             self.unexpected(what, context)
-        return Token(Kind.IDENT, found.group(), start, found.end())
+        return Token(Kind.IDENT, match.group(), start, match.end())
 
     def integer(self, token: Token, *, limit: int = I64_MAX) -> int:
         """Return an integer token's value, or fail when it exceeds the limit."""

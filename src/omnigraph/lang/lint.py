@@ -48,18 +48,18 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return the finding as plain JSON data; absent fields are left out."""
-        found: dict[str, object] = {
+        body: dict[str, object] = {
             "severity": str(self.severity),
             "code": self.code,
             "message": self.message,
         }
         if self.type_name is not None:
-            found["type_name"] = self.type_name
+            body["type_name"] = self.type_name
         if self.property is not None:
-            found["property"] = self.property
+            body["property"] = self.property
         if self.query_names:
-            found["query_names"] = list(self.query_names)
-        return found
+            body["query_names"] = list(self.query_names)
+        return body
 
 
 class QueryReport(Struct, frozen=True, kw_only=True):
@@ -73,19 +73,19 @@ class QueryReport(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as plain JSON data."""
-        found: dict[str, object] = {
+        body: dict[str, object] = {
             "name": self.name,
             "kind": "mutation" if self.mutation else "read",
             "status": "error" if self.errors else "ok",
         }
         if self.warnings:
-            found["warnings"] = list(self.warnings)
+            body["warnings"] = list(self.warnings)
         if self.errors:
-            found["error"] = "; ".join(_error_text(item) for item in self.errors)
-            found["diagnostics"] = [item.to_json() for item in self.errors]
+            body["error"] = "; ".join(_error_text(item) for item in self.errors)
+            body["diagnostics"] = [item.to_json() for item in self.errors]
         if self.compiled is not None:
-            found["operation"] = describe_operation(self.compiled.plan)
-        return found
+            body["operation"] = describe_operation(self.compiled.plan)
+        return body
 
 
 class LintReport(Struct, frozen=True, kw_only=True):
@@ -98,10 +98,10 @@ class LintReport(Struct, frozen=True, kw_only=True):
 
     def count(self, severity: Severity) -> int:
         """Count findings of a severity; type errors of queries count as errors."""
-        found = sum(item.severity is severity for item in self.findings)
+        total = sum(item.severity is severity for item in self.findings)
         if severity is Severity.ERROR:
-            found += sum(len(query.errors) for query in self.queries)
-        return found
+            total += sum(len(query.errors) for query in self.queries)
+        return total
 
     def without(self, code: str) -> LintReport:
         """Return the report without the findings of one code."""
@@ -141,9 +141,9 @@ def lint_queries(text: str, catalog: Catalog, *, name: str) -> LintReport:
     findings_found: list[Finding] = []
     for query in queries:
         compiled, errors = compile_query_node(query, source, catalog)
-        report, found = _report(query, compiled, errors)
+        report, warnings = _report(query, compiled, errors)
         reports.append(report)
-        findings_found += found
+        findings_found += warnings
     findings_found += _unset_properties(reports, catalog)
     findings_found += _replacing_inserts(reports, catalog)
     findings_found += _repeated_names(queries)
@@ -210,7 +210,7 @@ def _unset_properties(reports: Iterable[QueryReport], catalog: Catalog) -> list[
 
 def _replacing_inserts(reports: Iterable[QueryReport], catalog: Catalog) -> list[Finding]:
     """Find inserts that would drop values of a node which has their key already."""
-    found: dict[tuple[str, str], set[str]] = {}
+    query_names: dict[tuple[str, str], set[str]] = {}
     for report in reports:
         plan = report.compiled.plan if report.compiled is not None else None
         for item in plan.statements if isinstance(plan, MutationPlan) else ():
@@ -220,7 +220,7 @@ def _replacing_inserts(reports: Iterable[QueryReport], catalog: Catalog) -> list
             named = {assignment.property for assignment in item.assignments}
             left_out = [name for name in node.properties if name not in named]
             if node.key and left_out:
-                found.setdefault((node.name, ", ".join(left_out)), set()).add(report.name)
+                query_names.setdefault((node.name, ", ".join(left_out)), set()).add(report.name)
     return [
         Finding(
             severity=Severity.WARNING,
@@ -230,7 +230,7 @@ def _replacing_inserts(reports: Iterable[QueryReport], catalog: Catalog) -> list
             type_name=type_name,
             query_names=tuple(sorted(queries)),
         )
-        for (type_name, names), queries in found.items()
+        for (type_name, names), queries in query_names.items()
     ]
 
 
@@ -262,15 +262,15 @@ def _error_text(item: Diagnostic) -> str:
     return f"type error: {item.code}: {item.message} (line {line}, column {column})"
 
 
-def describe_type(found: PropertyType) -> dict[str, object]:
+def describe_type(declared_type: PropertyType) -> dict[str, object]:
     """Describe a type for clients: kind, element kind or dimension, nullability."""
-    kind = _KINDS[found.scalar]
-    described: dict[str, object] = {"kind": "list" if found.is_list else kind}
-    if found.is_list:
+    kind = _KINDS[declared_type.scalar]
+    described: dict[str, object] = {"kind": "list" if declared_type.is_list else kind}
+    if declared_type.is_list:
         described["item_kind"] = kind
-    if found.scalar is Scalar.VECTOR:
-        described["vector_dim"] = found.vector_dim
-    described["nullable"] = found.nullable
+    if declared_type.scalar is Scalar.VECTOR:
+        described["vector_dim"] = declared_type.vector_dim
+    described["nullable"] = declared_type.nullable
     return described
 
 

@@ -24,21 +24,21 @@ def bind_parameters(
     if values is not None and not isinstance(values, Mapping):
         raise BadRequestError("parameters must be an object of names and values")
     given = values or {}
-    found: ParameterValues = {}
+    typed_values: ParameterValues = {}
     problems: list[str] = []
     for item in declared:
         value = given.get(item.name)
         try:
             if value is None:
                 _check_null(item, present=item.name in given)
-            found[item.name] = None if value is None else convert(value, item.type)
+            typed_values[item.name] = None if value is None else convert(value, item.type)
         except ValueError as error:
-            found[item.name] = None
+            typed_values[item.name] = None
             problems.append(f"parameter '{item.name}': {error}")
-    problems += [_unknown(str(name), declared) for name in given if name not in found]
+    problems += [_unknown(str(name), declared) for name in given if name not in typed_values]
     if problems:
         raise BadRequestError("; ".join(problems))
-    return found
+    return typed_values
 
 
 def _check_null(item: Parameter, *, present: bool) -> None:

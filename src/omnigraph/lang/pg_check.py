@@ -72,17 +72,17 @@ def check_schema(syntax: SchemaSyntax, diagnostics: Diagnostics) -> Catalog:
     )
 
 
-def by_name(found: Mapping[str, T]) -> Mapping[str, T]:
+def by_name(items: Mapping[str, T]) -> Mapping[str, T]:
     """Return types or properties in the order of a catalog."""
-    return {name: found[name] for name in sorted(found)}
+    return {name: items[name] for name in sorted(items)}
 
 
 def interface_type(name: str, drafts: Drafts) -> InterfaceType:
     """Return an interface whose properties were checked."""
-    return InterfaceType(name=name, properties=_plain(drafts), flags=_flags(drafts))
+    return InterfaceType(name=name, properties=_checked_properties(drafts), flags=_flags(drafts))
 
 
-def _plain(drafts: Drafts) -> Mapping[str, Property]:
+def _checked_properties(drafts: Drafts) -> Mapping[str, Property]:
     return by_name({name: draft.checked for name, draft in drafts.items()})
 
 
@@ -92,18 +92,18 @@ def _flags(drafts: Drafts) -> Mapping[str, tuple[str, ...]]:
 
 def check_properties(item: DeclarationSyntax, diagnostics: Diagnostics) -> Drafts:
     """Check the properties of a declaration, each by itself."""
-    found: Drafts = {}
+    drafts: Drafts = {}
     for syntax in item.properties:
         draft = check_property(syntax, item.kind, item.name.text, diagnostics)
-        if draft.checked.name in found:
+        if draft.checked.name in drafts:
             diagnostics.error(
                 "S02",
                 draft.span,
                 f"duplicate property '{draft.checked.name}' on {item.kind} {item.name.text}",
             )
         else:
-            found[draft.checked.name] = draft
-    return found
+            drafts[draft.checked.name] = draft
+    return drafts
 
 
 def _type_annotations(
@@ -177,7 +177,7 @@ def check_node(
     annotations, rename_from = _type_annotations(item, diagnostics)
     return NodeType(
         name=name,
-        properties=_plain(drafts),
+        properties=_checked_properties(drafts),
         key=constraints.keys[0] if constraints.keys else (),
         implements=tuple(sorted(implements)),
         uniques=constraints.sorted_uniques(),
@@ -302,7 +302,7 @@ def check_edge(
         source=ends["source"],
         target=ends["target"],
         cardinality=cardinality,
-        properties=_plain(drafts),
+        properties=_checked_properties(drafts),
         uniques=constraints.sorted_uniques(),
         indexes=constraints.sorted_indexes(),
         annotations=annotations,

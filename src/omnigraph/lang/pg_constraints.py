@@ -164,13 +164,13 @@ class ConstraintChecker:
         draft = self._properties.get(name)
         if draft is None:
             return True
-        found, where = draft.checked.type, f"{self._owner}.{name}"
+        property_type, where = draft.checked.type, f"{self._owner}.{name}"
         problem: str | None = None
-        if found.scalar is Scalar.BLOB:
+        if property_type.scalar is Scalar.BLOB:
             problem = "blob"
-        elif found.scalar is Scalar.VECTOR and word != "index":
+        elif property_type.scalar is Scalar.VECTOR and word != "index":
             problem = "vector"
-        elif found.is_list and word != "index":
+        elif property_type.is_list and word != "index":
             problem = "list"
         if problem is None:
             return True
@@ -198,7 +198,7 @@ class ConstraintChecker:
             if draft.checked.has_default and "key" not in draft.flags:
                 self._diagnostics.error("S15", span, f"key property {where} has a @default")
 
-    def _named(
+    def _property_and_argument(
         self, item: ConstraintSyntax, second: str
     ) -> tuple[str, PropertyType, Argument | Bounds] | None:
         word, first = item.name.text, item.arguments[0]
@@ -217,7 +217,7 @@ class ConstraintChecker:
         return name, self._properties[name].checked.type, item.arguments[1]
 
     def _range(self, item: ConstraintSyntax) -> None:
-        named = self._named(item, "bounds")
+        named = self._property_and_argument(item, "bounds")
         if named is None:
             return
         name, declared, bounds = named
@@ -242,7 +242,7 @@ class ConstraintChecker:
             )
 
     def _check(self, item: ConstraintSyntax) -> None:
-        named = self._named(item, "pattern")
+        named = self._property_and_argument(item, "pattern")
         if named is None:
             return
         name, declared, argument = named

@@ -41,17 +41,17 @@ def parse_schema(source: SourceText, diagnostics: Diagnostics) -> SchemaSyntax:
     except CompileError as error:
         diagnostics.extend(error.diagnostics)
         return SchemaSyntax(declarations=())
-    found: list[DeclarationSyntax] = []
+    declarations: list[DeclarationSyntax] = []
     while stream.current.kind is not Kind.END and not diagnostics.is_full():
         start = stream.index
         try:
-            found.append(_declaration(stream))
+            declarations.append(_declaration(stream))
         except CompileError as error:
             diagnostics.extend(error.diagnostics)
             stream.depth = 0
             stream.index = max(stream.index, start + 1)
             _skip_to_declaration(stream)
-    return SchemaSyntax(declarations=tuple(found))
+    return SchemaSyntax(declarations=tuple(declarations))
 
 
 def _skip_to_declaration(stream: TokenStream) -> None:
@@ -297,18 +297,18 @@ def _type(stream: TokenStream, owner: str) -> tuple[PropertyType, tuple[str, ...
     if stream.take_punct("["):
         scalar = _list_element(stream)
         stream.expect_punct("]", "to close the list type")
-        found = PropertyType(scalar=scalar, is_list=True)
+        property_type = PropertyType(scalar=scalar, is_list=True)
     elif stream.at_word("enum"):
-        found, order = _enum(stream)
+        property_type, order = _enum(stream)
     elif stream.current.kind is Kind.TYPE_NAME and stream.current.text == "Vector":
         stream.advance()
         stream.expect_punct("(", "after `Vector`")
         size = stream.expect(Kind.INTEGER, "the number of dimensions", "in `Vector(...)`")
         stream.expect_punct(")", "to close `Vector`")
-        found = PropertyType(scalar=Scalar.VECTOR, vector_dim=_dimension(stream, size))
+        property_type = PropertyType(scalar=Scalar.VECTOR, vector_dim=_dimension(stream, size))
     else:
-        found = PropertyType(scalar=_scalar(stream, context))
-    return found.as_nullable(nullable=bool(stream.take_punct("?"))), order
+        property_type = PropertyType(scalar=_scalar(stream, context))
+    return property_type.as_nullable(nullable=bool(stream.take_punct("?"))), order
 
 
 def _dimension(stream: TokenStream, size: Token) -> int:

@@ -63,14 +63,14 @@ def compile_query_node(
 
 
 def _parameters(query: QueryNode, diagnostics: Diagnostics) -> dict[str, PropertyType]:
-    found: dict[str, PropertyType] = {}
+    parameters: dict[str, PropertyType] = {}
     for item in query.parameters:
         if item.name == RESERVED_PARAMETER:
             diagnostics.error("T00", item.span, f"parameter name `${item.name}` is reserved")
-        elif item.name in found:
+        elif item.name in parameters:
             diagnostics.error("T00", item.span, f"parameter `${item.name}` is declared twice")
-        found[item.name] = item.type
-    return found
+        parameters[item.name] = item.type
+    return parameters
 
 
 def compile_queries(
@@ -78,16 +78,16 @@ def compile_queries(
 ) -> tuple[CompiledQuery, ...]:
     """Compile every query of a `.gq` text. Raises `CompileError` with every error found."""
     source, queries = parse_file(text, name=name)
-    found: list[CompiledQuery] = []
+    compiled_queries: list[CompiledQuery] = []
     errors: list[Diagnostic] = []
     for query in queries:
         compiled, problems = compile_query_node(query, source, catalog)
         errors += problems
         if compiled is not None:
-            found.append(compiled)
+            compiled_queries.append(compiled)
     if errors:
         raise CompileError(errors)
-    return tuple(found)
+    return tuple(compiled_queries)
 
 
 def compile_query(

@@ -21,7 +21,7 @@ from omnigraph.plan.read import (
 def column_types(plan: ReadPlan) -> tuple[dict[str, object], ...]:
     """Describe each column that is returned; ids of nodes and edges name the type as `entity`."""
     entities = dict(_variables(plan.steps))
-    found: list[dict[str, object]] = []
+    columns: list[dict[str, object]] = []
     for column in plan.columns:
         if column.hidden:
             continue
@@ -29,8 +29,8 @@ def column_types(plan: ReadPlan) -> tuple[dict[str, object], ...]:
         if isinstance(column.expression, IdOf) and column.expression.variable in entities:
             kind, type_name = entities[column.expression.variable]
             described["entity"] = {"kind": kind, "type_name": type_name}
-        found.append(described)
-    return tuple(found)
+        columns.append(described)
+    return tuple(columns)
 
 
 def _variables(steps: Iterable[Step]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -83,9 +83,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     def _dropped_types(self, kind: TypeKind) -> Iterator[Step]:
         types = self.resolution.origins.types
-        kept = {origin for (found, _), origin in types.items() if found is kind}
-        for found, name in self.resolution.differ.gone:
-            if found is not kind or name in kept:
+        kept = {origin for (type_kind, _), origin in types.items() if type_kind is kind}
+        for type_kind, name in self.resolution.differ.gone:
+            if type_kind is not kind or name in kept:
                 continue
             if (kind, name) in self.resolution.contested_types:
                 continue

@@ -60,11 +60,11 @@ class _Implementing:
         if made is not None and all(map(operator.is_, made[0], contracts)):
             return made[1]
         diagnostics = _diagnostics("")
-        found = check_node(self._syntax, dict(zip(names, contracts, strict=True)), diagnostics)
+        node = check_node(self._syntax, dict(zip(names, contracts, strict=True)), diagnostics)
         if diagnostics.has_errors():
             return None
-        self._made = contracts, found
-        return found
+        self._made = contracts, node
+        return node
 
 
 class _Piece(Struct, frozen=True, kw_only=True):
@@ -96,10 +96,10 @@ class SchemaReader:
 
         Types that were read before are the same values, not only equal ones.
         """
-        found = self._joined(text, stored=stored)
-        if found is None:
-            found = compile_schema(text, name=name, stored=stored).catalog
-        return found
+        catalog = self._joined(text, stored=stored)
+        if catalog is None:
+            catalog = compile_schema(text, name=name, stored=stored).catalog
+        return catalog
 
     def _joined(self, text: str, *, stored: bool) -> Catalog | None:
         if len(text) > SOURCE_CHARS_MAX:
@@ -107,12 +107,12 @@ class SchemaReader:
         pieces: list[_Piece] = []
         texts = pieces_of(text)
         for piece, known in zip(texts, self._known.get_all(texts), strict=True):
-            found = known or _read(piece)
-            if found is None or not (stored or found.is_current):
+            declared = known or _read(piece)
+            if declared is None or not (stored or declared.is_current):
                 return None
             if known is None:
-                self._known.put(piece, found, len(piece))
-            pieces.append(found)
+                self._known.put(piece, declared, len(piece))
+            pieces.append(declared)
         return _catalog(pieces)
 
 

@@ -1,8 +1,8 @@
 """Decides which accepted declaration each desired one continues.
 
 A name that stays is the same thing. A new name continues an old one only where `@rename_from` says
-so, within one kind of type or one owner. What nobody continues is dropped; what continues nothing
-is new and gets a new identity.
+so, within one kind of type or one owner. What no desired declaration continues is dropped;
+what continues nothing is new and gets a new identity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
     """The outcome for a whole schema.
 
     `problems` gives, by entity, why a rename hint cannot be followed. Accepted declarations that
-    such hints name, and nobody else continues, are contested: they are neither kept nor dropped.
+    such hints name, and no other one continues, are contested: they are neither kept nor dropped.
     `carried` lists, by desired type, its continued properties: accepted name to desired name. Of
     types that are the same in both nothing is said here: they continue themselves.
     """
@@ -63,7 +63,7 @@ def resolve(accepted: AcceptedSchema, desired: Catalog) -> Resolution:
         draft.notes.extend(inert_hints(desired))
     else:
         for kind in TypeKind:
-            changed = [name for found, name in differ.changed if found is kind]
+            changed = [name for type_kind, name in differ.changed if type_kind is kind]
             _resolve_types(kind, changed, accepted.catalog, desired, draft)
         for kind, name in differ.changed:
             if entity_name(kind, name) not in draft.problems:
@@ -96,10 +96,10 @@ def _resolve_types(
     kind: TypeKind, changed: Iterable[str], accepted: Catalog, desired: Catalog, draft: _Draft
 ) -> None:
     known, wanted = accepted.types(kind), desired.types(kind)
-    found = _match({name: _type_hint(wanted[name]) for name in changed}, known, wanted)
-    draft.types.update({(kind, name): origin for name, origin in found.origins.items()})
-    draft.contested_types.update((kind, name) for name in found.contested)
-    for name, hint in found.missing.items():
+    match = _match({name: _type_hint(wanted[name]) for name in changed}, known, wanted)
+    draft.types.update({(kind, name): origin for name, origin in match.origins.items()})
+    draft.contested_types.update((kind, name) for name in match.contested)
+    for name, hint in match.missing.items():
         problem = (
             f"it names another kind of type, and no rename goes across declaration kinds; "
             f"remove the hint to add a new {kind} type"
@@ -108,11 +108,11 @@ def _resolve_types(
             f"new {kind} type"
         )
         draft.problems[entity_name(kind, name)] = _refused(hint, problem)
-    for name, hint in found.disputed.items():
+    for name, hint in match.disputed.items():
         draft.problems[entity_name(kind, name)] = _refused(
             hint, f"'{hint}' is consumed by more than one desired declaration; keep one of them"
         )
-    for name, hint in found.ignored.items():
+    for name, hint in match.ignored.items():
         why = _ignored_reason(name, hint, known)
         draft.notes.append(_ignored(entity_name(kind, name), hint, why))
 
@@ -123,22 +123,22 @@ def _resolve_properties(
     wanted = properties_in(desired, kind, owner)
     origin = draft.types.get((kind, owner))
     known = {} if origin is None else properties_in(accepted, kind, origin)
-    found = _match({name: item.rename_from for name, item in wanted.items()}, known, wanted)
-    for name, before in found.origins.items():
+    match = _match({name: item.rename_from for name, item in wanted.items()}, known, wanted)
+    for name, before in match.origins.items():
         draft.properties[(kind, owner, name)] = before
-    draft.carried[(kind, owner)] = {before: name for name, before in found.origins.items()}
+    draft.carried[(kind, owner)] = {before: name for name, before in match.origins.items()}
     if origin is not None:
-        draft.contested_properties.update((kind, origin, name) for name in found.contested)
-    for name, hint in found.missing.items():
+        draft.contested_properties.update((kind, origin, name) for name in match.contested)
+    for name, hint in match.missing.items():
         # An injected property repeats its interface's hint, which the interface answers for.
         if wanted[name].declared_directly:
             problem = _missing_property(hint, accepted, owner=owner, is_new=origin is None)
             draft.problems[entity_name(kind, owner, name)] = _refused(hint, problem)
-    for name, hint in found.disputed.items():
+    for name, hint in match.disputed.items():
         draft.problems[entity_name(kind, owner, name)] = _refused(
             hint, f"'{hint}' is consumed by more than one desired declaration; keep one of them"
         )
-    for name, hint in found.ignored.items():
+    for name, hint in match.ignored.items():
         if wanted[name].declared_directly:
             why = _ignored_reason(name, hint, known)
             draft.notes.append(_ignored(entity_name(kind, owner, name), hint, why))

@@ -111,10 +111,10 @@ def entity_name(kind: TypeKind, type_name: str, property_name: str | None = None
 
 def literal_text(value: LiteralValue) -> str:
     """Spell a default value for people."""
-    found = literal_json(value)
-    if isinstance(found, dict):
-        found = next(iter(found.values()))
-    return json.dumps(found, ensure_ascii=False)
+    literal = literal_json(value)
+    if isinstance(literal, dict):
+        literal = next(iter(literal.values()))
+    return json.dumps(literal, ensure_ascii=False)
 
 
 class AddType(Struct, frozen=True, kw_only=True):
@@ -245,12 +245,12 @@ class AddProperty(_OfType, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         """Return the step as plain JSON data; `default` is there only when one is declared."""
-        found = self._json(
+        body = self._json(
             property_name=self.property_name, property_type=type_json(self.property_type)
         )
         if self.has_default:
-            found["default"] = literal_json(self.default)
-        return found
+            body["default"] = literal_json(self.default)
+        return body
 
     def render(self) -> str:
         """Return one line for people."""
@@ -326,12 +326,12 @@ class ChangeDefault(_OfType, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         """Return the step as plain JSON data; an absent side is left out."""
-        found = self._json(property_name=self.property_name)
+        body = self._json(property_name=self.property_name)
         if self.had_default:
-            found["from"] = literal_json(self.old)
+            body["from"] = literal_json(self.old)
         if self.has_default:
-            found["to"] = literal_json(self.new)
-        return found
+            body["to"] = literal_json(self.new)
+        return body
 
     def render(self) -> str:
         """Return one line for people."""
@@ -422,10 +422,10 @@ class ChangeNullability(_OfType, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         """Return the step as plain JSON data; `default` is there only when it fills nulls."""
-        found = self._json(property_name=self.property_name, required=self.required)
+        body = self._json(property_name=self.property_name, required=self.required)
         if self.required and self.has_default:
-            found["default"] = literal_json(self.default)
-        return found
+            body["default"] = literal_json(self.default)
+        return body
 
     def render(self) -> str:
         """Return one line for people."""
@@ -486,10 +486,10 @@ class UnsupportedChange(Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         """Return the step as plain JSON data."""
-        found: Json = {"kind": self.kind, "entity": self.entity, "reason": self.reason}
+        body: Json = {"kind": self.kind, "entity": self.entity, "reason": self.reason}
         if self.code is not None:
-            found["code"] = self.code
-        return found
+            body["code"] = self.code
+        return body
 
     def render(self) -> str:
         """Return one line for people."""

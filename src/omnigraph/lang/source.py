@@ -98,7 +98,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return the finding as plain JSON data."""
         line, column = self.position
-        found: dict[str, object] = {
+        body: dict[str, object] = {
             "severity": str(self.severity),
             "code": self.code,
             "message": self.message,
@@ -108,8 +108,8 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
             "span": [self.span.start, self.span.end],
         }
         if self.hint is not None:
-            found["hint"] = self.hint
-        return found
+            body["hint"] = self.hint
+        return body
 
 
 def _window(text: str, caret: int) -> tuple[str, int]:
@@ -142,9 +142,9 @@ class Diagnostics:
         """Record a warning."""
         self._add(code, span, message, hint, Severity.WARNING)
 
-    def extend(self, found: Iterable[DiagnosticLike]) -> None:
+    def extend(self, diagnostics: Iterable[DiagnosticLike]) -> None:
         """Record findings made elsewhere, such as those of a caught `CompileError`."""
-        for item in found:
+        for item in diagnostics:
             if isinstance(item, Diagnostic) and not self.is_full(item.severity):
                 self._counts[item.severity] += 1
                 self.items.append(item)
@@ -152,7 +152,7 @@ class Diagnostics:
     def _add(
         self, code: str, span: Span, message: str, hint: str | None, severity: Severity
     ) -> None:
-        found = Diagnostic(
+        diagnostic = Diagnostic(
             code=code,
             message=message,
             source=self.source,
@@ -160,7 +160,7 @@ class Diagnostics:
             severity=severity,
             hint=hint,
         )
-        self.extend((found,))
+        self.extend((diagnostic,))
 
     def is_full(self, severity: Severity = Severity.ERROR) -> bool:
         """Whether nothing more of a severity is kept, so that looking for it is pointless."""
@@ -173,14 +173,14 @@ class Diagnostics:
     @property
     def errors(self) -> list[Diagnostic]:
         """The errors among the findings, in source order."""
-        found = [item for item in self.items if item.severity is Severity.ERROR]
-        return sorted(found, key=lambda item: (item.span.start, item.span.end))
+        errors = [item for item in self.items if item.severity is Severity.ERROR]
+        return sorted(errors, key=lambda item: (item.span.start, item.span.end))
 
     @property
     def warnings(self) -> list[Diagnostic]:
         """The warnings among the findings, in source order."""
-        found = [item for item in self.items if item.severity is Severity.WARNING]
-        return sorted(found, key=lambda item: (item.span.start, item.span.end))
+        warnings = [item for item in self.items if item.severity is Severity.WARNING]
+        return sorted(warnings, key=lambda item: (item.span.start, item.span.end))
 
     def raise_errors(self) -> None:
         """Raise `CompileError` with every error found, if any was."""

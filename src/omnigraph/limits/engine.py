@@ -239,13 +239,13 @@ STAGE_BATCH_ROWS_MAX: Final = 262_144
 UPSERT_PART_BYTES: Final = 64 * 1024 * 1024
 """Rows merged into a table at once; a few copies of them are held in memory."""
 
-FOLD_FRAGMENTS: Final = 32
+TAIL_FRAGMENTS: Final = 32
 """Unindexed fragments after which a table's tail is compacted (each costs a look-up 0.06 ms)."""
 
-FOLD_LATER_ROWS: Final = 200_000
+LARGE_WRITE_ROWS: Final = 200_000
 """Rows of one write from which on its indexes are built in the background."""
 
-FOLD_ROWS: Final = 20_000
+TAIL_ROWS: Final = 20_000
 """Unindexed rows after which a table's tail is compacted."""
 
 TIER_FRAGMENTS_MIN: Final = 24
@@ -496,7 +496,7 @@ UPKEEP_LOSSES_MAX: Final = 2
 """Lost races after which an optimize in the background leaves a branch to its writers."""
 
 ORPHAN_AGE_S: Final = 86_400.0
-"""Age at which a line of versions that nothing names is left behind, not being written."""
+"""Age at which a branch of a table that nothing names is left behind, not being written."""
 
 QUERY_TIME: Final = "milliseconds of a query"
 """What a query that took too long exceeded; servers answer 504 for it."""

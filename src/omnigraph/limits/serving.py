@@ -107,7 +107,7 @@ RESULT_FILE_ROWS: Final = 64 * 1024
 """Rows of one part of an answer in a file."""
 
 RESULT_FILES_RETRY_S: Final = 10
-"""When somebody is told to come back who found no room for an answer."""
+"""When a client is told to come back that found no room for an answer."""
 
 ACTOR_READS_MAX: Final = 8
 """Reads of one actor in flight; one thread at least is always left to the others."""

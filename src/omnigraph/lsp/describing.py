@@ -85,10 +85,10 @@ def edge_word(edge: EdgeType) -> str:
 
 def interface_text(catalog: Catalog, name: str) -> str | None:
     """Return an interface with its properties, None if there is no such one."""
-    found = catalog.interfaces.get(name)
-    if found is None:
+    interface = catalog.interfaces.get(name)
+    if interface is None:
         return None
-    rows = [f"    {item.name}: {item.type}" for item in found.properties.values()]
+    rows = [f"    {item.name}: {item.type}" for item in interface.properties.values()]
     return described("\n".join([f"interface {name} {{", *rows, "}"]))
 
 

@@ -26,9 +26,9 @@ def find_schema(file: Path, roots: tuple[Path, ...], setting: str | None) -> Fou
     """
     if setting:
         places = [(root / setting) for root in (*roots, file.parent)]
-        found = next((place for place in places if place.is_file()), None)
+        schema = next((place for place in places if place.is_file()), None)
         problem = f"the setting omnigraph.schema names {setting}, which is not a file"
-        return Found(path=found, problem=None if found else problem)
+        return Found(path=schema, problem=None if schema else problem)
     for folder in _upwards(file.parent, roots):
         schemas = sorted(path for path in _listed(folder) if path.suffix == ".pg")
         if not schemas:

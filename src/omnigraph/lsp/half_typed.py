@@ -160,20 +160,20 @@ def written_type(tokens: list[Token]) -> str | None:
 
 def guessed_types(tokens: list[Token], catalog: Catalog) -> dict[str, str]:
     """Return the types of variables, as far as bindings and traversals among tokens tell them."""
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for index, token in enumerate(tokens):
         rest = [*tokens[index + 1 : index + 4], NO_TOKEN, NO_TOKEN, NO_TOKEN]
         if token.kind is not Kind.VARIABLE or not token.text:
             continue
         if rest[0].text == ":" and rest[1].text in catalog.nodes:
-            found[token.text] = rest[1].text
+            types[token.text] = rest[1].text
         else:
-            _guess_traversal(tokens, index, catalog, found)
-    return found
+            _guess_traversal(tokens, index, catalog, types)
+    return types
 
 
 def _guess_traversal(
-    tokens: list[Token], index: int, catalog: Catalog, found: dict[str, str]
+    tokens: list[Token], index: int, catalog: Catalog, types: dict[str, str]
 ) -> None:
     left, position = tokens[index], index + 1
     variable: str | None = None
@@ -189,10 +189,10 @@ def _guess_traversal(
     until = window.index(right) if right is not None else len(window)
     if variable and not {"|", "{"} & {token.text for token in window[:until]}:
         # Several types have no single one, and over several hops it is a path.
-        found.setdefault(variable, edge.name)
+        types.setdefault(variable, edge.name)
     ends = (edge.source, edge.target)
-    if edge.source != edge.target and found.get(left.text) == edge.target:
+    if edge.source != edge.target and types.get(left.text) == edge.target:
         ends = (edge.target, edge.source)
-    found.setdefault(left.text, ends[0])
+    types.setdefault(left.text, ends[0])
     if right is not None and right.text:
-        found.setdefault(right.text, ends[1])
+        types.setdefault(right.text, ends[1])

@@ -21,7 +21,7 @@ class Positions:
     def __init__(self, text: str, encoding: str = "utf-16") -> None:
         self._text = text
         self._encoding = encoding if encoding in _CODECS else "utf-16"
-        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
 
     def position(self, offset: int) -> Position:
         """Return the position of an offset."""
@@ -37,8 +37,8 @@ class Positions:
         if line >= len(self._starts):
             return len(self._text)
         start = self._starts[line]
-        found = _LINE_END.search(self._text, start)
-        end = len(self._text) if found is None else found.start()
+        match = _LINE_END.search(self._text, start)
+        end = len(self._text) if match is None else match.start()
         units = 0
         for offset in range(start, end):
             if units >= column:

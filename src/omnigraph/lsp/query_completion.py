@@ -82,7 +82,7 @@ class _Completer:
         """Return the variables and parameters of the query."""
         tokens = [*self._cursor.before, *self._cursor.following]
         declared = self._parameters()
-        found = [
+        items = [
             Item(label=f"${name}", kind=ItemKind.PARAMETER, detail=kind)
             for name, kind in declared.items()
         ]
@@ -93,18 +93,18 @@ class _Completer:
             typed.discard(word)
         for name in sorted(typed - set(declared)):
             kind = self._file.variable_type(name, self._cursor.span.start, self._cursor)
-            found.append(Item(label=f"${name}", kind=ItemKind.VARIABLE, detail=kind))
-        return found
+            items.append(Item(label=f"${name}", kind=ItemKind.VARIABLE, detail=kind))
+        return items
 
     def _parameters(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         tokens = self._cursor.before
         for index, token in enumerate(tokens):
             if token.text == ")":
                 break
             if token.kind is Kind.VARIABLE and index + 2 < len(tokens):
-                found[token.text] = tokens[index + 2].text
-        return found
+                parameters[token.text] = tokens[index + 2].text
+        return parameters
 
     def _entity(self, name: str | None) -> Entity | None:
         return None if name is None else self._catalog.find_entity(name)
@@ -179,21 +179,21 @@ class _Completer:
         return [*self._expression(), *_keywords("not", "optional"), *_operators()]
 
     def _expression(self) -> list[Item]:
-        found = [*self._names(), *_functions(), *_words(QUERY_CONSTANTS, ItemKind.KEYWORD)]
+        items = [*self._names(), *_functions(), *_words(QUERY_CONSTANTS, ItemKind.KEYWORD)]
         head = self._cursor.frame.head
         if head == "return":
-            found += _keywords("as")
+            items += _keywords("as")
         elif head == "order":
-            found += _keywords("asc", "desc")
+            items += _keywords("asc", "desc")
         elif head in AGGREGATES:
-            found += _keywords("distinct")
+            items += _keywords("distinct")
         owner = written_type(self._cursor.before)
         entity = self._entity(owner)
-        return found if entity is None else [*_properties(entity, {}), *found]
+        return items if entity is None else [*_properties(entity, {}), *items]
 
 
 def _properties(entity: Entity, implicit: Mapping[str, str], *, suffix: str = "") -> list[Item]:
-    found = [
+    items = [
         Item(
             label=item.name,
             kind=ItemKind.PROPERTY,
@@ -202,7 +202,7 @@ def _properties(entity: Entity, implicit: Mapping[str, str], *, suffix: str = ""
         )
         for item in entity.properties.values()
     ]
-    return found + [
+    return items + [
         Item(label=name, kind=ItemKind.PROPERTY, detail=kind, text=f"{name}{suffix}")
         for name, kind in implicit.items()
     ]
@@ -225,5 +225,5 @@ def _operators() -> list[Item]:
 
 
 def _functions() -> list[Item]:
-    found = _words(QUERY_FUNCTIONS, ItemKind.FUNCTION)
-    return [*found, *_keywords("exists", "not")]
+    items = _words(QUERY_FUNCTIONS, ItemKind.FUNCTION)
+    return [*items, *_keywords("exists", "not")]

@@ -61,15 +61,15 @@ class QueryFile(Struct, frozen=True, dict=True):
     def problems(self) -> list[Problem]:
         """Errors of the syntax and, if there is a schema without errors, of types; findings."""
         queries, diagnostics = self._parsed
-        found = [as_problem(item) for item in diagnostics.errors]
+        problems = [as_problem(item) for item in diagnostics.errors]
         if self.schema is None or self.schema.has_errors:
-            return found
+            return problems
         for query in queries:
             _, errors = compile_query_node(query, diagnostics.source, self.schema.catalog)
-            found += [as_problem(item) for item in errors]
+            problems += [as_problem(item) for item in errors]
         if not diagnostics.errors:
-            found += self._findings(self.schema.catalog)
-        return sorted(found, key=lambda item: item.span.start)
+            problems += self._findings(self.schema.catalog)
+        return sorted(problems, key=lambda item: item.span.start)
 
     def _findings(self, catalog: Catalog) -> list[Problem]:
         """Return what lint says of whole queries, at their names."""
@@ -185,10 +185,10 @@ class QueryFile(Struct, frozen=True, dict=True):
         return None
 
     def _variable_help(self, token: Token, cursor: Cursor) -> str | None:
-        found = self._symbol(token.start)
-        if found is not None and found[0].kind is SymbolKind.PARAMETER:
-            return described(f"${token.text}: {found[0].type_name}", "A parameter of the query.")
-        if found is not None and found[0].kind is SymbolKind.PATH:
+        usage = self._symbol(token.start)
+        if usage is not None and usage[0].kind is SymbolKind.PARAMETER:
+            return described(f"${token.text}: {usage[0].type_name}", "A parameter of the query.")
+        if usage is not None and usage[0].kind is SymbolKind.PATH:
             about = f"A path: `length(${token.text})` hops, the ids `nodes(${token.text})`."
             return described(f"${token.text}", about)
         type_name = self.variable_type(token.text, token.start, cursor)
@@ -206,8 +206,8 @@ class QueryFile(Struct, frozen=True, dict=True):
             return None
         token, cursor = place
         if token.kind is Kind.VARIABLE:
-            found = self._symbol(token.start)
-            return None if found is None else Place(path=None, span=found[0].spans[0])
+            usage = self._symbol(token.start)
+            return None if usage is None else Place(path=None, span=usage[0].spans[0])
         if self.schema is None:
             return None
         if token.kind is Kind.TYPE_NAME:
@@ -240,18 +240,18 @@ class QueryFile(Struct, frozen=True, dict=True):
         """Return the edits that rename a variable or parameter. Raises `BadRequestError`."""
         span = self.renamable(offset)
         query = self.query_at(offset)
-        found = self._symbol(span.start)
+        usage = self._symbol(span.start)
         name = _NAME.match(new_name)
         if name is None or name.group(1) == "_":
             raise BadRequestError(
                 f"{new_name!r} is not a variable name: `$` and a lower-case name, such as `$p`"
             )
-        if query is None or found is None or found[0].name == name.group(1):
+        if query is None or usage is None or usage[0].name == name.group(1):
             return []
         taken = {symbol.name for symbol in symbols_of(query, self.catalog)}
         if name.group(1) in taken:
             raise BadRequestError(f"query {query.name} has a `${name.group(1)}` already")
-        return [Edit(span=place, text=f"${name.group(1)}") for place in found[0].spans]
+        return [Edit(span=place, text=f"${name.group(1)}") for place in usage[0].spans]
 
 
 def names_edge(cursor: Cursor) -> bool:

@@ -43,10 +43,10 @@ class SchemaFile(Struct, frozen=True, dict=True):
     def problems(self) -> list[Problem]:
         """Every error and warning of the compiler."""
         try:
-            found = list(compile_schema(self.text, name=self.path).warnings)
+            diagnostics = list(compile_schema(self.text, name=self.path).warnings)
         except CompileError as error:
-            found = [item for item in error.diagnostics if isinstance(item, Diagnostic)]
-        return [as_problem(item) for item in found]
+            diagnostics = [item for item in error.diagnostics if isinstance(item, Diagnostic)]
+        return [as_problem(item) for item in diagnostics]
 
     @property
     def has_errors(self) -> bool:
@@ -74,8 +74,8 @@ class SchemaFile(Struct, frozen=True, dict=True):
 
     def type_place(self, name: str) -> Place | None:
         """Return where a type is declared."""
-        found = self.declaration(name)
-        return None if found is None else Place(path=self.path, span=found.name.span)
+        declaration = self.declaration(name)
+        return None if declaration is None else Place(path=self.path, span=declaration.name.span)
 
     def property_place(self, type_name: str, name: str) -> Place | None:
         """Return where a property is declared, in the type or in an interface it implements."""
@@ -85,8 +85,8 @@ class SchemaFile(Struct, frozen=True, dict=True):
         for item in owner.properties:
             if item.name.text == name:
                 return Place(path=self.path, span=item.name.span)
-        found = (self.property_place(item.text, name) for item in owner.implements)
-        return next((place for place in found if place is not None), None)
+        places = (self.property_place(item.text, name) for item in owner.implements)
+        return next((place for place in places if place is not None), None)
 
     def definition(self, offset: int) -> Place | None:
         """Return where what stands at an offset is declared."""
@@ -163,17 +163,17 @@ class SchemaFile(Struct, frozen=True, dict=True):
         return _words("node", "edge", "interface") if begins else []
 
     def _types(self, kind: TypeKind) -> list[Item]:
-        found = [item for item in self._read[0].declarations if item.kind is kind]
-        return [Item(label=item.name.text, kind=ItemKind.TYPE, detail=str(kind)) for item in found]
+        types = [item for item in self._read[0].declarations if item.kind is kind]
+        return [Item(label=item.name.text, kind=ItemKind.TYPE, detail=str(kind)) for item in types]
 
     def _arguments(self, cursor: Cursor) -> list[Item]:
         """Return the properties that a constraint or an annotation may name."""
         owner = cursor.frame.type_name
-        found = None if owner is None else self.declaration(owner)
+        declared = None if owner is None else self.declaration(owner)
         if cursor.frame.head not in ("key", "unique", "index", "range", "check", "embed"):
             return []
-        names = {} if found is None else {p.name.text: str(p.type) for p in found.properties}
-        names |= _declared_so_far(cursor) if found is None else {}
+        names = {} if declared is None else {p.name.text: str(p.type) for p in declared.properties}
+        names |= _declared_so_far(cursor) if declared is None else {}
         return [
             Item(label=name, kind=ItemKind.PROPERTY, detail=kind) for name, kind in names.items()
         ]

@@ -77,17 +77,17 @@ class Service:
 
     def _schema_of(self, document: Document) -> tuple[SchemaFile | None, str | None]:
         """Return the schema of a query file, or why there is none."""
-        found = Found(path=None, problem="save the file to have its types checked")
+        schema = Found(path=None, problem="save the file to have its types checked")
         if document.path is not None:
-            found = find_schema(document.path, self.roots, self.schema_setting)
-        if found.path is None:
-            return None, found.problem
-        text = self.text_of(found.path)
+            schema = find_schema(document.path, self.roots, self.schema_setting)
+        if schema.path is None:
+            return None, schema.problem
+        text = self.text_of(schema.path)
         if text is None:
-            return None, f"{found.path.name} cannot be read as UTF-8 text"
+            return None, f"{schema.path.name} cannot be read as UTF-8 text"
         last = self._last_schema
-        if last is None or (last.path, last.text) != (str(found.path), text):
-            last = self._last_schema = SchemaFile(str(found.path), text)
+        if last is None or (last.path, last.text) != (str(schema.path), text):
+            last = self._last_schema = SchemaFile(str(schema.path), text)
         return last, None
 
     def _schema_file(self, document: Document) -> SchemaFile:
@@ -144,8 +144,8 @@ class Service:
         return self._query_file(document).rename(offset, new_name)
 
     def _refuse_schema_rename(self, document: Document, offset: int) -> None:
-        found = self._schema_file(document).hover(offset)
-        name = "Old" if found is None else document.text[found.span.start : found.span.end]
+        hover = self._schema_file(document).hover(offset)
+        name = "Old" if hover is None else document.text[hover.span.start : hover.span.end]
         raise BadRequestError(SCHEMA_RENAME.format(name=name))
 
     def formatted(self, document: Document) -> str | None:

@@ -62,10 +62,10 @@ class Server(LanguageServer):
 
     def document(self, uri: str) -> Document:
         """Return an open document. Raises the protocol's error for one that is not open."""
-        found = self.service.get(uri)
-        if found is None:
+        document = self.service.get(uri)
+        if document is None:
             raise JsonRpcException(f"{uri} is not an open .pg or .gq file", REQUEST_FAILED)
-        return found
+        return document
 
     def positions(self, text: str) -> Positions:
         """Return what converts places of a text."""
@@ -97,10 +97,10 @@ class Server(LanguageServer):
 
     def publish(self, document: Document) -> None:
         """Send an editor what to underline."""
-        found = [self._diagnostic(document, item) for item in self.service.problems(document)]
+        diagnostics = [self._diagnostic(document, item) for item in self.service.problems(document)]
         self.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(
-                uri=document.uri, diagnostics=found, version=document.version
+                uri=document.uri, diagnostics=diagnostics, version=document.version
             )
         )
 
@@ -204,12 +204,12 @@ def _answer_questions(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(params: types.HoverParams) -> types.Hover | None:
         document, offset = server.asked(params)
-        found = server.service.hover(document, offset)
-        if found is None:
+        description = server.service.hover(document, offset)
+        if description is None:
             return None
         return types.Hover(
-            contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=found.text),
-            range=server.range(document.text, found.span),
+            contents=types.MarkupContent(kind=types.MarkupKind.Markdown, value=description.text),
+            range=server.range(document.text, description.span),
         )
 
     @server.feature(
@@ -217,16 +217,16 @@ def _answer_questions(server: Server) -> None:
     )
     def completion(params: types.CompletionParams) -> types.CompletionList:
         document, offset = server.asked(params)
-        found = server.service.completions(document, offset)
-        place = server.range(document.text, found.span)
-        items = [_completion(item, place, n) for n, item in enumerate(found.items)]
+        completions = server.service.completions(document, offset)
+        place = server.range(document.text, completions.span)
+        items = [_completion(item, place, n) for n, item in enumerate(completions.items)]
         return types.CompletionList(is_incomplete=False, items=items)
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
     def definition(params: types.DefinitionParams) -> types.Location | None:
         document, offset = server.asked(params)
-        found = server.service.definition(document, offset)
-        return None if found is None else _location(server, document, found)
+        place = server.service.definition(document, offset)
+        return None if place is None else _location(server, document, place)
 
 
 def _completion(item: Item, place: types.Range, number: int) -> types.CompletionItem:
@@ -241,14 +241,14 @@ def _completion(item: Item, place: types.Range, number: int) -> types.Completion
     )
 
 
-def _location(server: Server, document: Document, found: Place) -> types.Location | None:
-    if found.path is None or found.path == str(document.path or document.uri):
-        return types.Location(uri=document.uri, range=server.range(document.text, found.span))
-    text = server.service.text_of(Path(found.path))
-    uri = uris.from_fs_path(found.path)
+def _location(server: Server, document: Document, place: Place) -> types.Location | None:
+    if place.path is None or place.path == str(document.path or document.uri):
+        return types.Location(uri=document.uri, range=server.range(document.text, place.span))
+    text = server.service.text_of(Path(place.path))
+    uri = uris.from_fs_path(place.path)
     if text is None or uri is None:
         return None
-    return types.Location(uri=uri, range=server.range(text, found.span))
+    return types.Location(uri=uri, range=server.range(text, place.span))
 
 
 def _answer_changes(server: Server) -> None:

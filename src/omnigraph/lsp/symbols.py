@@ -65,8 +65,8 @@ class _Scope(Struct):
     def find(self, name: str) -> Symbol | None:
         scope: _Scope | None = self
         while scope is not None:
-            if (found := scope.names.get(name)) is not None:
-                return found
+            if (symbol := scope.names.get(name)) is not None:
+                return symbol
             scope = scope.parent
         return None
 
@@ -110,9 +110,9 @@ class _Resolver:
         return self._found
 
     def _new(self, name: str, kind: SymbolKind, type_name: str | None) -> Symbol:
-        found = Symbol(name=name, kind=kind, type_name=type_name)
-        self._found.append(found)
-        return found
+        symbol = Symbol(name=name, kind=kind, type_name=type_name)
+        self._found.append(symbol)
+        return symbol
 
     def _read(self, read: ReadNode) -> None:
         scope = _Scope()
@@ -164,14 +164,14 @@ class _Resolver:
         if self._catalog is None:
             return []
         if node.edge_words:
-            found = [self._catalog.edge_by_word(word.text) for word in node.edge_words]
-            return [edge for edge in found if edge is not None]
+            named = [self._catalog.edge_by_word(word.text) for word in node.edge_words]
+            return [edge for edge in named if edge is not None]
         edges = self._catalog.edges.values()
         return [e for e in edges if left in (None, e.source) and right in (None, e.target)]
 
     def _type_of(self, name: str, scope: _Scope) -> str | None:
-        found = None if name == ANONYMOUS else scope.find(name)
-        return None if found is None else found.type_name
+        symbol = None if name == ANONYMOUS else scope.find(name)
+        return None if symbol is None else symbol.type_name
 
     def _end(
         self,
@@ -184,12 +184,12 @@ class _Resolver:
     ) -> None:
         if name == ANONYMOUS:
             return
-        found = scope.find(name)
-        if found is None:
-            found = scope.names[name] = self._new(name, kind, type_name)
-        elif found.type_name is None:
-            found.type_name = type_name
-        self._use(found, span)
+        symbol = scope.find(name)
+        if symbol is None:
+            symbol = scope.names[name] = self._new(name, kind, type_name)
+        elif symbol.type_name is None:
+            symbol.type_name = type_name
+        self._use(symbol, span)
 
     def _use(self, symbol: Symbol | None, span: Span) -> None:
         """Note a place of a name; a span may go on behind it, as that of `$p.name` does."""
@@ -225,8 +225,8 @@ def _ends(edge: EdgeType, left: str | None, right: str | None) -> tuple[str, str
 
 def _only(names: Iterable[str]) -> str | None:
     """Return the name that all of some are, None if there are several or none."""
-    found = set(names)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(names)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def walk(root: ExpressionNode) -> Iterator[ExpressionNode]:

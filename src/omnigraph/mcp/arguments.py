@@ -48,10 +48,10 @@ class Arguments:
 
     def text(self, name: str) -> str:
         """Return a text that must be there."""
-        found = self.maybe_text(name)
-        if found is None:
+        text = self.maybe_text(name)
+        if text is None:
             raise BadRequestError(f"{self.tool} needs {name}")
-        return found
+        return text
 
     def maybe_text(self, name: str) -> str | None:
         """Return a text, None when it is left out."""
@@ -59,10 +59,10 @@ class Arguments:
 
     def maybe_int(self, name: str, *, low: int, high: int) -> int | None:
         """Return a number within bounds, None when it is left out."""
-        found = self._typed(name, int, "a number")
-        if found is not None and not low <= found <= high:
-            raise BadRequestError(f"{name} of {self.tool} must be {low} to {high}, not {found}")
-        return found
+        number = self._typed(name, int, "a number")
+        if number is not None and not low <= number <= high:
+            raise BadRequestError(f"{name} of {self.tool} must be {low} to {high}, not {number}")
+        return number
 
     def mapping(self, name: str) -> Mapping[str, object]:
         """Return an object, empty when it is left out."""
@@ -70,10 +70,10 @@ class Arguments:
 
     def rows(self, name: str) -> list[Mapping[str, object]]:
         """Return a list of objects."""
-        found = self._typed(name, list, "a list") or []
-        if not all(isinstance(item, dict) for item in found):
+        rows = self._typed(name, list, "a list") or []
+        if not all(isinstance(item, dict) for item in rows):
             raise BadRequestError(f"{name} of {self.tool} must be a list of objects")
-        return list(found)
+        return list(rows)
 
     def without(self, names: Iterable[str]) -> Arguments:
         """Return the options of a stored query: what is not one of its parameters."""
@@ -98,35 +98,35 @@ def parameters_schema(
     for name, value in extra.items():
         properties.setdefault(name, dict(value))
     required = [item.name for item in query.parameters if not item.type.nullable]
-    found: dict[str, object] = {
+    schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
     }
-    return found | ({"required": required} if required else {})
+    return schema | ({"required": required} if required else {})
 
 
 def _schema(kind: PropertyType) -> dict[str, object]:
     if kind.is_list:
-        found: dict[str, object] = {"type": "array", "items": _schema(kind.element)}
+        schema: dict[str, object] = {"type": "array", "items": _schema(kind.element)}
     elif kind.scalar is Scalar.VECTOR:
         size = kind.vector_dim
-        found = {"type": "array", "items": {"type": "number"}, "minItems": size, "maxItems": size}
+        schema = {"type": "array", "items": {"type": "number"}, "minItems": size, "maxItems": size}
     else:
-        found = dict(_TYPES[kind.scalar])
+        schema = dict(_TYPES[kind.scalar])
     if kind.nullable:
-        types = found["type"]
-        found["type"] = [*(types if isinstance(types, list) else [types]), "null"]
-    return found
+        types = schema["type"]
+        schema["type"] = [*(types if isinstance(types, list) else [types]), "null"]
+    return schema
 
 
 def bound(query: StoredQuery, args: Arguments) -> dict[str, object]:
     """Return the values of a query's parameters; whole numbers may travel as text."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for item in query.parameters:
         if item.name in args.values:
-            found[item.name] = _value(item.type, args.values[item.name], item.name)
-    return found
+            values[item.name] = _value(item.type, args.values[item.name], item.name)
+    return values
 
 
 def _value(kind: PropertyType, value: object, name: str) -> object:

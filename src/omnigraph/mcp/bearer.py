@@ -43,10 +43,10 @@ class BearerGuard:
 
     async def _caller(self, header: bytes) -> Token | None:
         try:
-            found = await self._tokens.identify_soon(header.decode("utf-8", "replace"))
+            token = await self._tokens.identify_soon(header.decode("utf-8", "replace"))
         except UnauthorizedError:
             return None
-        return found if found.opens(self._graph_id) else None
+        return token if token.opens(self._graph_id) else None
 
 
 async def _refuse(send: Send) -> None:

@@ -31,8 +31,8 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
         ) from error
 
     async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:
-        found = await anyio.to_thread.run_sync(toolbox.tools, *caller_of(context))
-        return types.ListToolsResult(tools=[_listed(types, tool) for tool in found])
+        tools = await anyio.to_thread.run_sync(toolbox.tools, *caller_of(context))
+        return types.ListToolsResult(tools=[_listed(types, tool) for tool in tools])
 
     async def call_tool(context: Any, params: Any) -> types.CallToolResult:
         actor, roles = caller_of(context)
@@ -100,8 +100,8 @@ def _listed(types: Any, tool: Tool) -> Any:
 def caller_of(context: Any) -> tuple[str | None, tuple[str, ...]]:
     """Return whose token a request has, and that one's roles; None where none is asked for."""
     scope = getattr(getattr(context, "request", None), "scope", None)
-    found = scope.get(CALLER) if scope is not None else None
-    return (found.actor, found.roles) if isinstance(found, Token) else (None, ())
+    caller = scope.get(CALLER) if scope is not None else None
+    return (caller.actor, caller.roles) if isinstance(caller, Token) else (None, ())
 
 
 def run_stdio(toolbox: Toolbox) -> None:

@@ -39,12 +39,12 @@ class Tool:
 def _object(
     required: tuple[str, ...] = (), **properties: Mapping[str, object]
 ) -> dict[str, object]:
-    found: dict[str, object] = {
+    schema: dict[str, object] = {
         "type": "object",
         "properties": {name: dict(value) for name, value in properties.items()},
         "additionalProperties": False,
     }
-    return found | ({"required": list(required)} if required else {})
+    return schema | ({"required": list(required)} if required else {})
 
 
 _TEXT = {"type": "string"}
@@ -153,7 +153,7 @@ class Toolbox:
     # ---- tools ----------------------------------------------------------------------------
 
     def _own_tools(self) -> list[Tool]:
-        found = [
+        tools = [
             _tool(
                 "graph_schema",
                 "Show the schema: node and edge types with their properties.",
@@ -206,18 +206,18 @@ class Toolbox:
         if self._allow_main:
             merge = "Merge a branch into another as one commit; conflicts refuse it."
             schema = _object(("source",), source=_TEXT, into=_TEXT)
-            found.append(_tool("graph_merge", merge, schema, self._merge, read_only=False))
-        return found
+            tools.append(_tool("graph_merge", merge, schema, self._merge, read_only=False))
+        return tools
 
     def _query(self, graph: Session, args: Arguments) -> dict[str, object]:
-        found = graph.query(
+        result = graph.query(
             args.text("query"),
             args.mapping("params"),
             name=args.maybe_text("name"),
             branch=self._read_branch(graph, args.maybe_text("branch")),
             timeout=self._query_seconds,
         )
-        return _rows(found, args)
+        return _rows(result, args)
 
     def _mutate(self, graph: Session, args: Arguments) -> dict[str, object]:
         done = graph.mutate(
@@ -246,8 +246,8 @@ class Toolbox:
 
     def _diff(self, graph: Session, args: Arguments) -> dict[str, object]:
         branch = self._read_branch(graph, args.maybe_text("branch"))
-        found = graph.diff(args.maybe_text("base") or MAIN, branch)
-        body = found.to_json() | {"counts": found.counts()}
+        diff = graph.diff(args.maybe_text("base") or MAIN, branch)
+        body = diff.to_json() | {"counts": diff.counts()}
         return _cut(body, "changes", _limit(args))
 
     def _preview(self, graph: Session, args: Arguments) -> dict[str, object]:
@@ -271,8 +271,8 @@ class Toolbox:
                 branch = self._write_branch(graph, asked)
                 return graph.mutate(query.source, values, branch=branch).to_json()
             branch = self._read_branch(graph, asked)
-            found = graph.query(query.source, values, branch=branch, timeout=self._query_seconds)
-            return _rows(found, options)
+            result = graph.query(query.source, values, branch=branch, timeout=self._query_seconds)
+            return _rows(result, options)
 
         taken = query.tool_name in self._tools
         extra: dict[str, Mapping[str, object]] = {"branch": _OWN if query.mutation else _BRANCH}
@@ -321,19 +321,19 @@ def _limit(args: Arguments) -> int:
     return args.maybe_int("limit", low=1, high=MCP_ROWS_MAX) or MCP_ROWS_DEFAULT
 
 
-def _rows(found: Result, args: Arguments) -> dict[str, object]:
+def _rows(result: Result, args: Arguments) -> dict[str, object]:
     """Return a read as plain data, with as many rows as an agent can take in."""
     limit = _limit(args)
-    if len(found) <= limit:
-        return found.to_json()
+    if len(result) <= limit:
+        return result.to_json()
     first = Result(
-        found.to_arrow().slice(0, limit),
-        query_name=found.query_name,
-        commit_id=found.commit_id,
-        branch=found.target["branch"],
-        snapshot=found.target["snapshot"],
+        result.to_arrow().slice(0, limit),
+        query_name=result.query_name,
+        commit_id=result.commit_id,
+        branch=result.target["branch"],
+        snapshot=result.target["snapshot"],
     )
-    return first.to_json() | {"row_count": len(found), "truncated": True}
+    return first.to_json() | {"row_count": len(result), "truncated": True}
 
 
 def _cut(body: dict[str, object], name: str, limit: int) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Changes the schema of a graph: one commit that carries the new schema and the changed tables.
 
 The commit decides: before it the old schema is accepted, after it the new one. What it needs is
-written before it, what follows from it is only a copy. Nobody else writes meanwhile, and no
+written before it, what follows from it is only a copy. No other writer writes meanwhile, and no
 branch can appear.
 """
 
@@ -99,8 +99,8 @@ class SchemaApply:
     ) -> Outcome:
         """Make `desired` the schema. Raises, with nothing changed, when data stands against it."""
 
-        def review(capture: BranchState) -> Review:
-            return self.review(capture, desired, allow_data_loss=allow_data_loss)
+        def review(state: BranchState) -> Review:
+            return self.review(state, desired, allow_data_loss=allow_data_loss)
 
         change = _SchemaChange(
             self._publisher, self._directory, self._contract, review, source, self._may_name
@@ -108,16 +108,16 @@ class SchemaApply:
         with self._directory.control():
             commit, _changes = self._writer.run(change, request)
             # No review: it was done before, by this operation id.
-            found = change.review or review(self._publisher.manifest.capture(fresh=False))
-        return Outcome(review=found, commit=commit)
+            reviewed = change.review or review(self._publisher.manifest.capture(fresh=False))
+        return Outcome(review=reviewed, commit=commit)
 
     # ---- looking --------------------------------------------------------------------------
 
     def review(
-        self, capture: BranchState, desired: Catalog, *, allow_data_loss: bool = False
+        self, state: BranchState, desired: Catalog, *, allow_data_loss: bool = False
     ) -> Review:
         """Plan a change on a captured state, and hold it against the stored rows."""
-        accepted = self._contract.at(capture.head.schema_hash)
+        accepted = self._contract.at(state.head.schema_hash)
         plan = plan_schema(accepted, desired, allow_data_loss=allow_data_loss)
         problems = Problems(source="the stored data")
         if not plan.supported:
@@ -127,20 +127,20 @@ class SchemaApply:
         for change in changes:
             if change.old is not None and change.new is not None:
                 rules = added.get((change.new.kind, change.new.name), [])
-                check_stored(change, rules, self._table(capture, change), problems)
-        rows = tuple(self._affected(capture, changes, step) for step in plan.steps)
+                check_stored(change, rules, self._table(state, change), problems)
+        rows = tuple(self._affected(state, changes, step) for step in plan.steps)
         return Review(plan=plan, changes=changes, rows=rows, problems=problems)
 
-    def _table(self, capture: BranchState, change: TypeChange) -> Table:
+    def _table(self, state: BranchState, change: TypeChange) -> Table:
         if change.old is None:
             raise BadRequestError("a new type has no stored rows")
-        pin = capture.pins[change.old.table_key]
+        pin = state.pins[change.old.table_key]
         return self._publisher.tables.open(pin.path, pin.version)
 
-    def _affected(self, capture: BranchState, changes: Sequence[TypeChange], step: Step) -> int:
+    def _affected(self, state: BranchState, changes: Sequence[TypeChange], step: Step) -> int:
         """Return how many stored rows a step changes or removes."""
         if isinstance(step, DropType):
-            return capture.pins[f"{step.type_kind}:{step.name}"].row_count
+            return state.pins[f"{step.type_kind}:{step.name}"].row_count
         if not isinstance(step, AddProperty | DropProperty | ChangeNullability | WidenProperty):
             return 0
         change = next(
@@ -156,8 +156,8 @@ class SchemaApply:
         if change is None or change.old is None:
             # Interfaces store nothing.
             return 0
-        table = self._table(capture, change)
-        total = capture.pins[change.old.table_key].row_count
+        table = self._table(state, change)
+        total = state.pins[change.old.table_key].row_count
         if isinstance(step, AddProperty):
             return total if step.has_default and not step.property_type.nullable else 0
         if isinstance(step, DropProperty):
@@ -203,9 +203,9 @@ class _SchemaChange(PlainOperation):
         """Plan on the state that no other writer can move; raise what stands against it."""
         fire(Failpoint.SCHEMA_POST_RESERVE)
         self._refuse_branches()
-        capture = base.capture
-        review = self._decide(capture)
-        self.review, self._before = review, capture
+        state = base.capture
+        review = self._decide(state)
+        self.review, self._before = review, state
         if review.plan.is_empty:
             return ChangeSet()
         desired = review.plan.desired
@@ -221,7 +221,7 @@ class _SchemaChange(PlainOperation):
                 hard = _removes(review)
                 steps.append(_column_step(change.old, change.new, columns, hard=hard))
             else:
-                entries += _kept_entries(capture.pins[change.old.table_key], change)
+                entries += _kept_entries(state.pins[change.old.table_key], change)
         new = [change.new for change in review.changes if change.old is None and change.new]
         entries += self._create(desired, new)
         return ChangeSet(
@@ -236,12 +236,12 @@ class _SchemaChange(PlainOperation):
         if names:
             raise ConflictError(
                 "schema apply requires a graph with only main; found non-main branches: "
-                + _named([name if self._may_name(name) else None for name in names]),
+                + _names_as_text([name if self._may_name(name) else None for name in names]),
                 hint="merge or delete them first, then apply and branch again",
             )
 
-    def _decide(self, capture: BranchState) -> Review:
-        review = self._judge(capture)
+    def _decide(self, state: BranchState) -> Review:
+        review = self._judge(state)
         if review.plan.refusal is not None:
             raise BadRequestError(review.plan.refusal.message)
         review.problems.raise_any()
@@ -250,7 +250,7 @@ class _SchemaChange(PlainOperation):
         ]
         if tags and _removes(review):
             raise ConflictError(
-                f"tags hold what would be lost: {_named(tags)}",
+                f"tags hold what would be lost: {_names_as_text(tags)}",
                 hint="delete them first, or apply without allowing data loss",
             )
         fire(Failpoint.SCHEMA_POST_VALIDATE)
@@ -347,14 +347,14 @@ def _kept_entries(pin: Pin, change: TypeChange) -> list[TableEntry]:
 
 
 def _added_rules(plan: SchemaPlan) -> dict[tuple[TypeKind, str], list[Rule]]:
-    found: dict[tuple[TypeKind, str], list[Rule]] = {}
+    rules: dict[tuple[TypeKind, str], list[Rule]] = {}
     for step in plan.steps:
         if isinstance(step, AddConstraint) and not isinstance(step.constraint, IndexConstraint):
-            found.setdefault((step.type_kind, step.type_name), []).append(step.constraint)
-    return found
+            rules.setdefault((step.type_kind, step.type_name), []).append(step.constraint)
+    return rules
 
 
-def _named(names: list[str | None]) -> str:
+def _names_as_text(names: list[str | None]) -> str:
     """Return names as words; of those that may not be told, how many there are."""
     known = [name for name in names if name is not None]
     hidden = len(names) - len(known)

@@ -91,7 +91,7 @@ class Retention(Struct, frozen=True, kw_only=True):
         `published_us` is when versions were published: a commit's own time is when its write
         began, which may be long before the state it replaced stopped being current.
         """
-        found: list[int] = []
+        versions: list[int] = []
         for number, commit in enumerate(commits):
             newest = number >= len(commits) - (self.keep or 1)
             young = (
@@ -106,8 +106,8 @@ class Retention(Struct, frozen=True, kw_only=True):
             recent = now - ended_us < self.grace_s * 1e6
             # With both rules a version goes only if neither wants it.
             if newest or young or recent or (self.keep is None and number == len(commits) - 1):
-                found.append(commit.manifest_version)
-        return found
+                versions.append(commit.manifest_version)
+        return versions
 
 
 class Needed(Struct):
@@ -262,12 +262,12 @@ class Cleanup:
 
         Branches and tags may change meanwhile: they find what they need above the floors.
         """
-        found = side_by_side(
+        cleaned = side_by_side(
             lambda item: _persistent(partial(self._clean_table, *item, removal.needed)),
             removal.roots.items(),
             at_once=max(MAINTENANCE_THREADS, self._tables.files.calls_at_once),
         )
-        found += [
+        cleaned += [
             self._drop_table(path)
             for path in removal.dropped
             if stored_versions(self._tables, path)
@@ -275,14 +275,14 @@ class Cleanup:
         for item in old_scratch(self._tables, older_than_s=ORPHAN_AGE_S):
             # Rows of a load whose driver was killed.
             freed = self._removed(item)
-            found.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
+            cleaned.append(CleanedTable(table_key=SCRATCH, bytes_removed=freed))
         for item in stale_words(self._tables, older_than_s=ORPHAN_AGE_S):
-            found.append(CleanedTable(table_key=WORDS, bytes_removed=self._removed(item)))
+            cleaned.append(CleanedTable(table_key=WORDS, bytes_removed=self._removed(item)))
         for item in stale_edges(self._tables, removal.roots, older_than_s=ORPHAN_AGE_S):
-            found.append(CleanedTable(table_key=EDGES, bytes_removed=self._removed(item)))
+            cleaned.append(CleanedTable(table_key=EDGES, bytes_removed=self._removed(item)))
         fire(Failpoint.CLEANUP_PRE_MANIFEST)
         manifest = _persistent(partial(self._clean_manifest, removal.oldest))
-        return [*sorted(found, key=lambda item: item.table_key), manifest]
+        return [*sorted(cleaned, key=lambda item: item.table_key), manifest]
 
     def _drop_table(self, path: str) -> CleanedTable:
         versions = len(stored_versions(self._tables, path))
@@ -312,9 +312,9 @@ class Cleanup:
             published_us = version_times_us(self._tables, manifest.branch.path)
             return self._retention.kept(commits, now, published_us)
 
-        found = side_by_side(window, self._manifests, at_once=files.calls_at_once)
+        windows = side_by_side(window, self._manifests, at_once=files.calls_at_once)
         branches = [manifest.branch for manifest in self._manifests]
-        return dict(zip(branches, found, strict=True))
+        return dict(zip(branches, windows, strict=True))
 
     def _announced(self, windows: Mapping[BranchId, list[int]]) -> set[State]:
         """Raise the floors before anything goes; return the single states that stay.
@@ -367,11 +367,11 @@ class Cleanup:
         )
 
     def _noted(self, paths: list[str], needed: Needed) -> list[tuple[str, list[int]]]:
-        """Return the versions to remove of each line of a table.
+        """Return the versions to remove of each branch of a table.
 
-        They are noted before any goes: a version of one line may rest on files of another.
+        They are noted before any goes: a version of one branch may rest on files of another.
         """
-        files, found = self._tables.files, []
+        files, noted = self._tables.files, []
         for path in paths:
             stored, beside = versions_and_beside(self._tables, path)
             versions = needed.removable(path, stored)
@@ -381,8 +381,8 @@ class Cleanup:
                     files.delete(file)
                 if versions:
                     note_removal(files, self._tables.folder(path), versions)
-            found.append((path, versions))
-        return found
+            noted.append((path, versions))
+        return noted
 
     def _clear_torn(self, path: str) -> int:
         folder = torn_folder(self._tables, path)
@@ -395,8 +395,8 @@ class Cleanup:
         return item.size_bytes
 
     def _clean_forks(self, root: str, used: set[str]) -> tuple[int, int]:
-        """Remove lines of versions that interrupted or lost writes left behind."""
-        # A first write on a branch starts its line long before it names it.
+        """Remove branches of a table that interrupted or lost writes left behind."""
+        # A first write on a branch starts its table branch long before it names it.
         groups = orphan_forks(
             self._tables,
             root,
@@ -445,12 +445,12 @@ class Cleanup:
 
 def _persistent(clean: Callable[[], CleanedTable]) -> CleanedTable:
     """Clean a table; again if it failed, as it does when a branch is deleted under it."""
-    found = clean()
+    cleaned = clean()
     for _again in range(_REPEATS_MAX):
-        if found.error is None:
+        if cleaned.error is None:
             break
-        found = clean()
-    return found
+        cleaned = clean()
+    return cleaned
 
 
 def _floors(windows: Mapping[BranchId, list[int]], states: Iterable[State]) -> dict[str, Floor]:

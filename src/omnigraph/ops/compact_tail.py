@@ -17,7 +17,7 @@ from omnigraph.commits import (
     Writer,
 )
 from omnigraph.errors import OmniGraphError
-from omnigraph.limits import FOLD_FRAGMENTS, FOLD_ROWS
+from omnigraph.limits import TAIL_FRAGMENTS, TAIL_ROWS
 from omnigraph.store.tables.compaction import rewrite_small_fragments
 from omnigraph.store.tables.steps import Compact
 
@@ -73,13 +73,13 @@ class TailCompaction:
 
     def _due(self, schema: AcceptedSchema) -> list[tuple[Entity, bool]]:
         """Return the tables to compact, and of each whether that was put off for long."""
-        capture = self._publisher.manifest.capture(fresh=False)
-        if capture.head.schema_hash != schema.ir_hash():
+        state = self._publisher.manifest.capture(fresh=False)
+        if state.head.schema_hash != schema.ir_hash():
             return []
-        found: list[tuple[Entity, bool]] = []
+        due: list[tuple[Entity, bool]] = []
         for entity in schema.catalog.entities():
-            pin = capture.pins.get(entity.table_key)
-            if pin is None or pin.seq != capture.version:
+            pin = state.pins.get(entity.table_key)
+            if pin is None or pin.seq != state.version:
                 continue
             try:
                 table = self._publisher.tables.open(pin.path, pin.version)
@@ -87,10 +87,10 @@ class TailCompaction:
             except OmniGraphError:
                 # The write before it stands: what could not be done now is done later.
                 continue
-            length = max(fragments / FOLD_FRAGMENTS, rows / FOLD_ROWS)
+            length = max(fragments / TAIL_FRAGMENTS, rows / TAIL_ROWS)
             if length >= 1:
-                found.append((entity, length >= OVERDUE))
-        return found
+                due.append((entity, length >= OVERDUE))
+        return due
 
     def _compact(self, schema: AcceptedSchema, entity: Entity, *, overdue: bool) -> int:
         try:

@@ -61,14 +61,14 @@ class DeleteBranch(PlainOperation):
 
     def prepare(self, base: Base) -> ChangeSet:
         """Decide whether its history has to be kept."""
-        capture = base.capture
+        state = base.capture
         forked_at = self._directory.info(self._branch).forked_at
         self._retirement = None
-        if capture.version - forked_at <= RETIREMENT_COMMITS_MAX:
+        if state.version - forked_at <= RETIREMENT_COMMITS_MAX:
             # Noted now, while the branch is at hand: a cleanup need not open it any more.
-            merged = merged_between(self._manifest.history, forked_at, capture.version)
+            merged = merged_between(self._manifest.history, forked_at, state.version)
             self._retirement = Retirement(merged=tuple(sorted(merged)))
-        return ChangeSet(alone=self._directory.is_used(self._branch, forked_at, capture.version))
+        return ChangeSet(alone=self._directory.is_used(self._branch, forked_at, state.version))
 
     def finish(self, intent: Intent | None, commit: GraphCommit | None) -> None:
         """Put it out of sight, or remove it."""

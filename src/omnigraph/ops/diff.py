@@ -37,18 +37,18 @@ class ChangeFilter(Value, frozen=True, kw_only=True):
         cls, kinds: Iterable[str] = (), types: Iterable[str] = (), ops: Iterable[str] = ()
     ) -> ChangeFilter:
         """Return a filter. Raises `BadRequestError` for words that mean nothing."""
-        found = cls(
+        wanted = cls(
             kinds=tuple(sorted(set(kinds))),
             types=tuple(sorted(set(types))),
             ops=tuple(sorted(set(ops))),
         )
-        for value in found.kinds:
+        for value in wanted.kinds:
             if value not in ("node", "edge"):
                 raise BadRequestError(f"unknown kind {value!r}; expected node or edge")
-        for value in found.ops:
+        for value in wanted.ops:
             if value not in OPS:
                 raise BadRequestError(f"unknown op {value!r}; expected one of {', '.join(OPS)}")
-        return found
+        return wanted
 
     def admits(self, entity: Entity) -> bool:
         """Whether changes of a type are wanted."""
@@ -85,9 +85,9 @@ def type_changes(
     for entity, type_id in wanted_types(schema, wanted):
         key = entity.table_key
         old, new = before.get(key), after.get(key)
-        found = table_changes(tables, entity, old, new, descends=history.grew_from(new, old))
-        if found is not None:
-            yield TypeChanges(entity, type_id, found, wanted)
+        changes = table_changes(tables, entity, old, new, descends=history.grew_from(new, old))
+        if changes is not None:
+            yield TypeChanges(entity, type_id, changes, wanted)
 
 
 class GroupChanges:
@@ -120,8 +120,8 @@ class GroupChanges:
             if key not in self._found:
                 old, new = before.get(key), after.get(key)
                 descends = history.grew_from(new, old)
-                found = table_changes(self._tables, entity, old, new, descends=descends)
-                self._found[key] = found
+                changes = table_changes(self._tables, entity, old, new, descends=descends)
+                self._found[key] = changes
             if (rows := self._found[key]) is not None:
                 yield TypeChanges(entity, type_id, rows.only(touched[key].all), wanted)
 
@@ -135,19 +135,19 @@ def wanted_types(schema: AcceptedSchema, wanted: ChangeFilter) -> list[tuple[Ent
     for name in wanted.types:
         if name not in known:
             raise NotFoundError(f"unknown type '{name}'")
-    found = [
+    types = [
         (entity, schema.table_identity(entity.kind, entity.name)[0])
         for entity in schema.catalog.entities()
         if wanted.admits(entity)
     ]
-    return sorted(found, key=lambda item: (item[0].kind is not TypeKind.NODE, item[1]))
+    return sorted(types, key=lambda item: (item[0].kind is not TypeKind.NODE, item[1]))
 
 
 def changes_of(
-    entity: Entity, type_id: int, found: RowChanges, wanted: ChangeFilter
+    entity: Entity, type_id: int, changes: RowChanges, wanted: ChangeFilter
 ) -> Iterator[EntityChange]:
     """Yield the changes of one type, by id and operation."""
-    rows = TypeChanges(entity, type_id, found, wanted)
+    rows = TypeChanges(entity, type_id, changes, wanted)
     return rows.part(0, len(rows))
 
 
@@ -155,14 +155,14 @@ class TypeChanges:
     """The changes of one type, by id and operation; images are made for those asked for."""
 
     def __init__(
-        self, entity: Entity, type_id: int, found: RowChanges, wanted: ChangeFilter
+        self, entity: Entity, type_id: int, changes: RowChanges, wanted: ChangeFilter
     ) -> None:
         self._entity = entity
         self._type = TypeRef(id=str(type_id), name=entity.name)
         sides = {
-            "insert": (None, found.inserted),
-            "update": (found.old, found.new),
-            "delete": (found.deleted, None),
+            "insert": (None, changes.inserted),
+            "update": (changes.old, changes.new),
+            "delete": (changes.deleted, None),
         }
         self._sides = [(op, *sides[op]) for op in OPS if not wanted.ops or op in wanted.ops]
         ids = [(new if old is None else old)["id"] for _op, old, new in self._sides]

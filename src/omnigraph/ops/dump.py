@@ -30,14 +30,14 @@ def dump(
     from omnigraph.store.files.archive import write_archive
 
     with lines.directory.cleaning(), lines.directory.control():
-        captures = {
+        states = {
             info.name: lines.get(info.name).manifest.capture()
             for info in lines.directory.branches()
         }
         # The manifest first: whatever it names is there already.
-        names = list(_manifest_files(location, captures.values()))
-        names += _other_files(location, captures.values())
-    heads = {name: capture.head.graph_commit_id for name, capture in captures.items()}
+        names = list(_manifest_files(location, states.values()))
+        names += _other_files(location, states.values())
+    heads = {name: state.head.graph_commit_id for name, state in states.items()}
     header = {
         "format": DUMP_FORMAT,
         "omnigraph_version": __version__,
@@ -50,9 +50,9 @@ def dump(
     return DumpReport(uri=location.uri, archive=archive, heads=heads, files=len(names), bytes=size)
 
 
-def _manifest_files(location: Location, captures: Iterable[BranchState]) -> Iterator[str]:
+def _manifest_files(location: Location, states: Iterable[BranchState]) -> Iterator[str]:
     """Yield the files of the manifest, but no version that came after a capture."""
-    limits = {capture.branch.path: capture.version for capture in captures}
+    limits = {state.branch.path: state.version for state in states}
     # References first: a branch that is named has its folder already.
     yield from _files(location, f"{MANIFEST}/_refs")
     for name in _files(location, MANIFEST):
@@ -60,13 +60,13 @@ def _manifest_files(location: Location, captures: Iterable[BranchState]) -> Iter
             yield name
 
 
-def _other_files(location: Location, captures: Iterable[BranchState]) -> Iterator[str]:
+def _other_files(location: Location, states: Iterable[BranchState]) -> Iterator[str]:
     """Yield all other files, but no unpublished version of a table."""
     limits = {
         pin.path: pin.version
-        for capture in captures
-        for pin in capture.pins.values()
-        if capture.branch.owns(pin.table_branch)
+        for state in states
+        for pin in state.pins.values()
+        if state.branch.owns(pin.table_branch)
     }
     for name in _files(location, ""):
         if not name.startswith(f"{MANIFEST}/") and not _is_newer(name, limits):

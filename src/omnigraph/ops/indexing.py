@@ -37,17 +37,17 @@ class PendingIndex(Struct, frozen=True, kw_only=True):
 
 def declared_indexes(entity: Entity) -> list[IndexSpec]:
     """Return every index a type should have, by column and kind."""
-    found = {(name, "BTREE") for name in entity.implicit_columns}
+    pairs = {(name, "BTREE") for name in entity.implicit_columns}
     keys = entity.key if isinstance(entity, NodeType) else ()
-    found |= {(name, "BTREE") for name in keys}
-    found |= {(name, "BTREE") for item in entity.uniques for name in item.columns}
+    pairs |= {(name, "BTREE") for name in keys}
+    pairs |= {(name, "BTREE") for item in entity.uniques for name in item.columns}
     declared = {name for item in entity.indexes for name in item.columns}
     declared |= {p.name for p in entity.properties.values() if p.embedding is not None}
     for name in declared & set(entity.properties):
         kind = _kind(entity, name)
         if kind is not None:
-            found.add((name, kind))
-    return [IndexSpec(column=column, kind=kind) for column, kind in sorted(found)]
+            pairs.add((name, kind))
+    return [IndexSpec(column=column, kind=kind) for column, kind in sorted(pairs)]
 
 
 def _kind(entity: Entity, name: str) -> str | None:
@@ -86,12 +86,12 @@ class Indexing(PlainOperation):
             full,
             at_once=base.tables.files.calls_at_once,
         )
-        found = [
+        builds = [
             BuildIndexes(table_key=entity.table_key, specs=tuple(specs))
             for entity, specs in zip(full, lacking, strict=True)
             if specs
         ]
-        return ChangeSet(indexes=tuple(found))
+        return ChangeSet(indexes=tuple(builds))
 
 
 def partial_indexes(base: Base, entities: Iterable[Entity]) -> list[PendingIndex]:

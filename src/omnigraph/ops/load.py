@@ -126,12 +126,12 @@ class Load(PlainOperation):
 
     def _take_all(self, types: Iterable[TypeRows], problems: Problems) -> None:
         """Take over what a reader found."""
-        for found in types:
-            rows = found.table()
-            if found.spill is not None:
-                self._spills[found.entity.table_key] = [found.spill]
-            self._take(found.entity, rows, found.lines, problems)
-            found.chunks = []
+        for type_rows in types:
+            rows = type_rows.table()
+            if type_rows.spill is not None:
+                self._spills[type_rows.entity.table_key] = [type_rows.spill]
+            self._keep_rows(type_rows.entity, rows, type_rows.lines, problems)
+            type_rows.chunks = []
             release_mapped()
         problems.raise_any()
         if not self._rows and self.mode is LoadMode.OVERWRITE:
@@ -181,10 +181,10 @@ class Load(PlainOperation):
             entity, frame, from_col=from_col, to_col=to_col, lines=lines, problems=problems
         )
         problems.raise_any()
-        self._take(entity, rows, lines, problems)
+        self._keep_rows(entity, rows, lines, problems)
         problems.raise_any()
 
-    def _take(
+    def _keep_rows(
         self, entity: Entity, rows: pa.Table, lines: Sequence[int], problems: Problems
     ) -> None:
         """Complete ids and keep the rows; ids must be distinct within the input."""
@@ -247,16 +247,16 @@ class Load(PlainOperation):
 
     def ids_to_look_up(self, schema: AcceptedSchema) -> dict[str, list[str]]:
         """Return the ids of rows that did not get one here, and of the ends of edges."""
-        found: dict[str, list[str]] = {}
+        ids: dict[str, list[str]] = {}
         for key, rows in self._rows.items():
             entity = schema.catalog.entity_of_table(key)
             given = rows["id"].combine_chunks().filter(pc.invert(self._generated[key]))
-            found.setdefault(key, []).extend(given.to_pylist())
+            ids.setdefault(key, []).extend(given.to_pylist())
             if isinstance(entity, EdgeType):
                 for column, name in (("src", entity.source), ("dst", entity.target)):
-                    ends = found.setdefault(schema.catalog.nodes[name].table_key, [])
+                    ends = ids.setdefault(schema.catalog.nodes[name].table_key, [])
                     ends.extend(rows[column].to_pylist())
-        return found
+        return ids
 
     def tables_read_strictly(self, changes: ChangeSet) -> tuple[str, ...]:
         """An overwrite replaces what the caller saw; other modes can be prepared anew."""
@@ -307,10 +307,10 @@ class Load(PlainOperation):
             self._embeddings.fill_rows(entity, pa.Table.from_batches([batch]))
             for batch in rows.to_batches(max_chunksize=EMBED_CHUNK_ROWS)
         )
-        found, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
+        filled, spill = spilled(rows.schema, (b for chunk in chunks for b in chunk.to_batches()))
         spills[:] = [spill]
         release_mapped()
-        return found
+        return filled
 
     def _fill(
         self, base: Base, change: TableChange, rows: pa.Table, generated: pa.Array
@@ -346,10 +346,10 @@ class Load(PlainOperation):
         spills = self._spills.get(entity.table_key)
         if spills is None:
             return rows.filter(mask)
-        found, spill = spilled(rows.schema, _filtered_batches(rows, mask))
+        filtered, spill = spilled(rows.schema, _filtered_batches(rows, mask))
         spills.append(spill)
         release_mapped()
-        return found
+        return filtered
 
     def _same_edges(
         self, base: Base, edge: EdgeType, rows: pa.Table, generated: pa.Array
@@ -364,9 +364,9 @@ class Load(PlainOperation):
         new_ids: list[str] = []
         new_flags: list[bool] = []
         for (entity_id, src, dst), minted in zip(zip(*columns, strict=True), flags, strict=True):
-            found = ids.get((src, dst)) if minted else None
-            new_ids.append(found or entity_id)
-            new_flags.append(minted and found is None)
+            existing = ids.get((src, dst)) if minted else None
+            new_ids.append(existing or entity_id)
+            new_flags.append(minted and existing is None)
         index = rows.schema.get_field_index("id")
         return rows.set_column(index, "id", pa.array(new_ids, pa.string())), pa.array(new_flags)
 

@@ -179,20 +179,20 @@ class Mutation(PlainOperation):
 
     def ids_to_look_up(self, schema: AcceptedSchema) -> dict[str, list[str]]:
         """Return the ids of keyed nodes that are written, and of the ends of edges."""
-        found: dict[str, list[str]] = {}
+        ids: dict[str, list[str]] = {}
         catalog = schema.catalog
         for item in self.plan.statements:
             if isinstance(item, InsertNode | UpsertNode) and catalog.nodes[item.type_name].key:
                 node = catalog.nodes[item.type_name]
                 key = self._key_of(schema, node, item)
-                found.setdefault(node.table_key, []).extend(key)
+                ids.setdefault(node.table_key, []).extend(key)
             elif isinstance(item, InsertEdge | UpsertEdge):
                 edge = catalog.edges[item.type_name]
                 for end, name in ((item.source, edge.source), (item.target, edge.target)):
                     value = self.value(end)
                     if isinstance(value, str):
-                        found.setdefault(catalog.nodes[name].table_key, []).append(value)
-        return found
+                        ids.setdefault(catalog.nodes[name].table_key, []).append(value)
+        return ids
 
     def _key_of(
         self, schema: AcceptedSchema, node: NodeType, item: InsertNode | UpsertNode
@@ -251,13 +251,13 @@ class _Run:
 
     def changes(self) -> ChangeSet:
         """Return what the statements amount to, ids told apart into new and existing."""
-        found, catalog = ChangeSet(), self._base.schema.catalog
+        changes, catalog = ChangeSet(), self._base.schema.catalog
         for key, pending in self._pending.items():
             ids = pending.ids()
             if not ids:
                 continue
             entity, rows = catalog.entity_of_table(key), pending.table()
-            change = found.of(entity)
+            change = changes.of(entity)
             known = self._existing(entity, ids)
             if not known:
                 change.added = rows
@@ -268,8 +268,8 @@ class _Run:
             change.added = rows.filter(pc.invert(exists))
         for key, gone in self._deleted.items():
             if gone:
-                found.of(catalog.entity_of_table(key)).deleted = list(gone)
-        return found
+                changes.of(catalog.entity_of_table(key)).deleted = list(gone)
+        return changes
 
     def _refuse_known(self, entity: Entity, known: set[str]) -> None:
         """An insert that chose its id adds an entity, as one does that must be new."""
@@ -298,14 +298,14 @@ class _Run:
 
     def _assigned(self, entity: Entity, items: tuple[Assignment, ...]) -> dict[str, object]:
         problems = Problems()
-        found: dict[str, object] = {}
+        values: dict[str, object] = {}
         for item in items:
             if item.property == "id":
-                found["id"] = self._value(item.value)
+                values["id"] = self._value(item.value)
                 continue
             declared = entity.properties[item.property]
             try:
-                found[item.property] = stored_value(self._value(item.value), declared)
+                values[item.property] = stored_value(self._value(item.value), declared)
             except ValueError as error:
                 problems.add(
                     Problem(
@@ -315,8 +315,8 @@ class _Run:
                     )
                 )
         problems.raise_any()
-        self._mutation._embeddings.fill_values(entity, found)
-        return found
+        self._mutation._embeddings.fill_values(entity, values)
+        return values
 
     def _of(self, entity: Entity) -> Pending:
         return self._pending.setdefault(entity.table_key, Pending(entity))
@@ -342,9 +342,9 @@ class _Run:
         self.affected_nodes += 1
 
     def _new_id(self, entity: Entity) -> str:
-        found = self._mutation._new_id()
-        self._generated.setdefault(entity.table_key, set()).add(found)
-        return found
+        entity_id = self._mutation._new_id()
+        self._generated.setdefault(entity.table_key, set()).add(entity_id)
+        return entity_id
 
     def _put_edge(self, item: InsertEdge | UpsertEdge) -> None:
         edge = self._base.schema.catalog.edges[item.type_name]
@@ -356,8 +356,8 @@ class _Run:
                 raise DataError(f"{edge.name}: `{word}` must be the id of a node, got {value!r}")
             values[column] = value
         if isinstance(item, UpsertEdge):
-            found = values.get("id") or self._edge_between(edge, values)
-            values["id"] = found or self._new_id(edge)
+            entity_id = values.get("id") or self._edge_between(edge, values)
+            values["id"] = entity_id or self._new_id(edge)
             self._merge(edge, str(values["id"]), values, item.missing_required)
         else:
             if values.get("id") is None:
@@ -373,9 +373,9 @@ class _Run:
         same = pc.and_(
             pc.equal(pending["src"], values["src"]), pc.equal(pending["dst"], values["dst"])
         )
-        found = pending.filter(same)["id"].to_pylist()
-        if found:
-            return str(found[0])
+        pending_ids = pending.filter(same)["id"].to_pylist()
+        if pending_ids:
+            return str(pending_ids[0])
         ends = self._base.edge_ends(edge, "src", [str(values["src"])])
         ids = ends.filter(pc.equal(ends["dst"], values["dst"]))["id"].to_pylist()
         return str(ids[0]) if ids else None
@@ -446,14 +446,14 @@ class _Run:
     def _computed(self, entity: Entity, item: Update, rows: pa.Table) -> dict[str, list[object]]:
         """Return what assignments that read the row come to, each for the row as it was."""
         problems = Problems()
-        found: dict[str, list[object]] = {}
+        columns: dict[str, list[object]] = {}
         ids = rows["id"].to_pylist()
         mutation = self._mutation
         for assigned in item.assignments:
             if not variables_of(assigned.value):
                 continue
             name, declared = assigned.property, entity.properties[assigned.property]
-            values = found.setdefault(name, [])
+            values = columns.setdefault(name, [])
             given = evaluate_value(
                 assigned.value, RowColumns(rows), mutation._parameters, mutation._now
             )
@@ -464,7 +464,7 @@ class _Run:
                     message = f"{entity.name} '{entity_id}': {name}: {error}"
                     problems.add(Problem(message=message, type_name=entity.name, field=name))
         problems.raise_any()
-        return found
+        return columns
 
     def _embedded(
         self, entity: Entity, item: Update, rows: pa.Table, computed: frozenset[str]
@@ -506,8 +506,8 @@ class _Run:
         for edge in self._base.schema.catalog.incident_edges(node.name):
             for column, type_name in (("src", edge.source), ("dst", edge.target)):
                 if type_name == node.name:
-                    found = self._base.edge_ends(edge, column, ids)["id"].to_pylist()
-                    self._delete_edges(edge, found)
+                    edge_ids = self._base.edge_ends(edge, column, ids)["id"].to_pylist()
+                    self._delete_edges(edge, edge_ids)
 
     def _delete_edges(self, edge: EdgeType, ids: list[str]) -> None:
         gone = self._deleted.setdefault(edge.table_key, {})

@@ -94,12 +94,12 @@ class Optimize(PlainOperation):
         """Tell what would be done, and do nothing: fragments that would go and come."""
         self._cleared = True  # What an interrupted writer left is cleared by a real run.
         wanted, skipped = self._sorted_out(base)
-        found = side_by_side(
+        planned = side_by_side(
             lambda item: _planned(base.tables.open(item[0].path, item[0].version), item[0]),
             wanted,
             at_once=base.tables.files.calls_at_once,
         )
-        return sorted([*found, *skipped], key=lambda item: item.table_key)
+        return sorted([*planned, *skipped], key=lambda item: item.table_key)
 
     def _plan(self, base: Base) -> tuple[list[_Work], list[OptimizedTable]]:
         wanted, skipped = self._sorted_out(base)
@@ -137,28 +137,28 @@ class Optimize(PlainOperation):
         return wanted, skipped
 
     def _reason_to_skip(
-        self, tables: Tables, capture: BranchState, pin: Pin
+        self, tables: Tables, state: BranchState, pin: Pin
     ) -> tuple[str | None, int]:
-        if not capture.branch.owns(pin.table_branch):
+        if not state.branch.owns(pin.table_branch):
             return INHERITED, pin.version
-        found = standing(tables, pin.path, pin.version)
-        if found.verdict is Standing.LEFTOVER and not self._cleared:
+        status = standing(tables, pin.path, pin.version)
+        if status.verdict is Standing.LEFTOVER and not self._cleared:
             # Once: if they cannot be cleared, a living writer is moving these tables.
             self._cleared = True
             raise LeftoversFound
-        return (DRIFT_REASON if found.verdict in DRIFT else None), found.head
+        return (DRIFT_REASON if status.verdict in DRIFT else None), status.head
 
     def _prepared(self, tables: Tables, wanted: list[tuple[Pin, Entity]]) -> list[_Work]:
         """Rewrite what is small; kept over lost races as long as a table stays where it is."""
         new = [item for item in wanted if (item[0].path, item[0].version) not in self._done]
-        found = side_by_side(
+        opened = side_by_side(
             lambda item: tables.open(item[0].path, item[0].version),
             new,
             at_once=tables.files.calls_at_once,
         )
-        full = [table for (pin, _), table in zip(new, found, strict=True) if pin.row_count]
+        full = [table for (pin, _), table in zip(new, opened, strict=True) if pin.row_count]
         rewritten = dict(zip(map(id, full), self.workers.rewrite(full), strict=True))
-        for (pin, entity), table in zip(new, found, strict=True):
+        for (pin, entity), table in zip(new, opened, strict=True):
             self._done[(pin.path, pin.version)] = _Work(
                 pin=pin,
                 table=table,

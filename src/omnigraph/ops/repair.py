@@ -97,8 +97,8 @@ class Repair(PlainOperation):
 
     def prepare(self, base: Base) -> ChangeSet:
         """Judge every table of the branch's own."""
-        capture = base.capture
-        self._own = [p for p in capture.pins.values() if capture.branch.owns(p.table_branch)]
+        state = base.capture
+        self._own = [p for p in state.pins.values() if state.branch.owns(p.table_branch)]
         self._found = [self._judged(pin) for pin in self._own]
         steps = [
             TableStep(table_key=item.table_key, step=_STEPS[item.action])
@@ -108,16 +108,16 @@ class Repair(PlainOperation):
         return ChangeSet(steps=tuple(steps))
 
     def _judged(self, pin: Pin) -> RepairedTable:
-        found = standing(self._tables, pin.path, pin.version)
-        kind = _CLASSES[found.verdict]
+        status = standing(self._tables, pin.path, pin.version)
+        kind = _CLASSES[status.verdict]
         if kind is Classification.NO_DRIFT and self._lost_indexes(pin):
             kind = Classification.LOST_INDEX
         table = RepairedTable(
             table_key=pin.table_key,
             published_version=pin.version,
-            head_version=found.head,
+            head_version=status.head,
             classification=kind,
-            operations=tuple(note.operation for note in found.notes),
+            operations=tuple(note.operation for note in status.notes),
         )
         return msgspec.structs.replace(table, action=self._action(kind))
 

@@ -84,8 +84,8 @@ class RowEvents(PlainOperation):
             for key, parts in by_type.items()
         }
         problems.raise_any()
-        for key, found in named.items():
-            known = [item for item in found if item is not None]
+        for key, frames in named.items():
+            known = [item for item in frames if item is not None]
             self._events[key] = last_events(self._schema, known, problems)
         problems.raise_any()
 
@@ -106,7 +106,7 @@ class RowEvents(PlainOperation):
 
     def counts(self, kind: str) -> dict[str, int]:
         """Return events per type name, nodes or edges."""
-        return counts_of_kind({key: found.count for key, found in self._events.items()}, kind)
+        return counts_of_kind({key: events.count for key, events in self._events.items()}, kind)
 
     def prepare(self, base: Base) -> ChangeSet:
         """Compute what the events come to on a base, and validate the outcome."""
@@ -191,14 +191,14 @@ def cascade(base: Stored, catalog: Catalog, changes: ChangeSet) -> None:
         if not isinstance(change.entity, NodeType):
             continue
         for edge in catalog.incident_edges(change.entity.name):
-            found: set[str] = set()
+            ids: set[str] = set()
             for column, name in (("src", edge.source), ("dst", edge.target)):
                 if name == change.entity.name:
                     ends = base.edge_ends(edge, column, change.deleted)
-                    found |= set(ends["id"].to_pylist())
+                    ids |= set(ends["id"].to_pylist())
             mine = changes.of(edge)
             kept = set(mine.ids()) if edge.table_key in put else set()
-            mine.deleted = sorted({*mine.deleted, *(found - kept)})
+            mine.deleted = sorted({*mine.deleted, *(ids - kept)})
 
 
 def edge_ends(change: TableChange, entity_id: str) -> tuple[str, str] | None:
@@ -217,8 +217,8 @@ def _place_of_ends(puts: pa.Table, ends: tuple[str, str] | None) -> int:
     if ends is None:
         return -1
     same = [pc.equal(puts[name], end) for name, end in zip(("src", "dst"), ends, strict=True)]
-    found = pc.and_(pc.and_(*same), pc.is_null(puts["id"]))
-    return int(pc.index(found, pa.scalar(value=True)).as_py())
+    matches = pc.and_(pc.and_(*same), pc.is_null(puts["id"]))
+    return int(pc.index(matches, pa.scalar(value=True)).as_py())
 
 
 def _present(base: Stored, entity: Entity, ids: pa.ChunkedArray) -> pa.Table:
@@ -235,8 +235,8 @@ def _present(base: Stored, entity: Entity, ids: pa.ChunkedArray) -> pa.Table:
 
 def _edges_between(base: Stored, edge: EdgeType, ends: list[tuple[str, str]]) -> set[str]:
     wanted = set(ends)
-    found = base.edge_ends(edge, "src", sorted({src for src, _dst in ends}))
-    columns = (found[name].to_pylist() for name in ("id", "src", "dst"))
+    edges = base.edge_ends(edge, "src", sorted({src for src, _dst in ends}))
+    columns = (edges[name].to_pylist() for name in ("id", "src", "dst"))
     return {name for name, src, dst in zip(*columns, strict=True) if (src, dst) in wanted}
 
 

@@ -34,21 +34,21 @@ class Given(Struct, frozen=True, kw_only=True):
 
         Files count by name, size and time of change, objects in a bucket by name, size and ETag.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for file in files:
-            found.update(f"{file.name}\0{file.size_bytes}\0{file.mark}\n".encode())
-        return cls(words=_words(files), mark=found.hexdigest()[:16])
+            digest.update(f"{file.name}\0{file.size_bytes}\0{file.mark}\n".encode())
+        return cls(words=_words(files), mark=digest.hexdigest()[:16])
 
     def told(self, message: str) -> str:
         """Return a message that ends with what was loaded, unless that makes it too long."""
-        found = f"{message}\n\nInput: {self.words} ({self.mark})"
-        return found if len(found.encode()) <= COMMIT_MESSAGE_BYTES_MAX else message
+        full_message = f"{message}\n\nInput: {self.words} ({self.mark})"
+        return full_message if len(full_message.encode()) <= COMMIT_MESSAGE_BYTES_MAX else message
 
 
 def mark_in(message: str | None) -> str | None:
     """Return the mark of the input that a message tells of, if it does."""
-    found = _LINE.fullmatch((message or "").rpartition("\n")[2])
-    return None if found is None else found[1]
+    match = _LINE.fullmatch((message or "").rpartition("\n")[2])
+    return None if match is None else match[1]
 
 
 def _words(files: Sequence[FoundFile]) -> str:

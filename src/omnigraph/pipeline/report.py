@@ -58,10 +58,10 @@ def _lines(report: PipelineReport) -> Iterator[str]:
 
 
 def _changed(report: PipelineReport, name: str) -> str:
-    found = (report.changed or {}).get(name)
-    if found is None:
+    counts = (report.changed or {}).get(name)
+    if counts is None:
         return ""
-    return ", ".join(f"{count} {op}" for op, count in found.items() if count)
+    return ", ".join(f"{count} {op}" for op, count in counts.items() if count)
 
 
 def page(report: PipelineReport) -> str:

@@ -23,15 +23,15 @@ class ResolveStep(Struct, frozen=True, kw_only=True):
     """The text of the file with the rules, if they are in one."""
 
 
-def resolve_step(found: object, name: str, read: Callable[[str], str]) -> ResolveStep:
+def resolve_step(fields: object, name: str, read: Callable[[str], str]) -> ResolveStep:
     """Return what the table `resolve` of a pipeline file says: rules, or the file that has them.
 
     `read` returns the text of a file that the pipeline names.
     """
-    if not isinstance(found, Mapping):
+    if not isinstance(fields, Mapping):
         raise BadRequestError(f"{name}: 'resolve' is a table")
-    given = {key: value for key, value in found.items() if key != "branch"}
-    branch = found.get("branch")
+    given = {key: value for key, value in fields.items() if key != "branch"}
+    branch = fields.get("branch")
     if branch is not None and (not isinstance(branch, str) or not branch):
         raise BadRequestError(f"{name}: 'branch' of [resolve] is a text, not {branch!r}")
     if "rules" not in given:
@@ -60,8 +60,8 @@ def run_resolve(
     before = proposed(graph, branch, operation)
     if before is not None:
         return StepOutcome.DONE_BEFORE, f"on branch {branch}", before
-    found = resolve(graph, step.rules, branch=loaded, **engine)
-    report = propose(graph, found, branch=branch, operation_id=operation, **terms)
+    resolved = resolve(graph, step.rules, branch=loaded, **engine)
+    report = propose(graph, resolved, branch=branch, operation_id=operation, **terms)
     left = [
         f"{counted(count, what)} left out as too large"
         for count, what in (

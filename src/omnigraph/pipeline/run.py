@@ -139,31 +139,31 @@ def check_text(graph: Session, pipeline: Pipeline, name: str) -> str:
     text = pipeline.queries or ""
     graph.prepare(text, name=name)
     source, queries = parse_file(text, name="the checks")
-    found = next(query for query in queries if query.name == name)
-    if found.parameters:
+    check = next(query for query in queries if query.name == name)
+    if check.parameters:
         raise BadRequestError(f"the check '{name}' has parameters", hint="a check takes none")
-    return source.text[found.span.start : found.span.end]
+    return source.text[check.span.start : check.span.end]
 
 
 def planned_steps(pipeline: Pipeline) -> list[str]:
     """Return what a run would do, step by step, in words."""
-    found = [f"load into branch {pipeline.branch}, mode {pipeline.mode}"]
+    steps = [f"load into branch {pipeline.branch}, mode {pipeline.mode}"]
     if pipeline.branch != pipeline.create_from:
-        found[0] += f", made from {pipeline.create_from} if missing"
+        steps[0] += f", made from {pipeline.create_from} if missing"
     if pipeline.resolve is not None:
         target = pipeline.resolve.branch or pipeline.branch
-        found.append(f"merge {pipeline.resolve.rules.type} nodes that are the same on {target}")
+        steps.append(f"merge {pipeline.resolve.rules.type} nodes that are the same on {target}")
     if pipeline.checks:
-        found.append(f"check that these find nothing: {', '.join(pipeline.checks)}")
+        steps.append(f"check that these find nothing: {', '.join(pipeline.checks)}")
     if pipeline.merge is not None:
-        found.append(f"merge into {pipeline.merge}")
+        steps.append(f"merge into {pipeline.merge}")
     if pipeline.tag is not None:
-        found.append(f"tag as {pipeline.tag}")
+        steps.append(f"tag as {pipeline.tag}")
     if pipeline.optimize:
-        found.append(f"optimize {pipeline.merge or pipeline.branch}")
+        steps.append(f"optimize {pipeline.merge or pipeline.branch}")
     if pipeline.delete_branch:
-        found.append(f"delete branch {pipeline.branch}")
-    return found
+        steps.append(f"delete branch {pipeline.branch}")
+    return steps
 
 
 def _reason(error: BaseException) -> str:
@@ -360,10 +360,10 @@ class _Run:
         if self._merged is not None:
             return StepOutcome.DONE_BEFORE, None
         for name in pipeline.checks:
-            found = self._graph.query(pipeline.queries or "", name=name, branch=pipeline.branch)
-            if len(found):
+            rows = self._graph.query(pipeline.queries or "", name=name, branch=pipeline.branch)
+            if len(rows):
                 where = f"on branch {pipeline.branch}"
-                raise CheckFailedError(name, found.to_pylist()[:10], len(found), where=where)
+                raise CheckFailedError(name, rows.to_pylist()[:10], len(rows), where=where)
         asked = counted(len(pipeline.checks), "query", "queries")
         return StepOutcome.DONE, f"{asked} found nothing"
 

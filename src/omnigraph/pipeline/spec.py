@@ -96,11 +96,11 @@ def read_pipeline(path: Path) -> Pipeline:
     name = os.fspath(path)
     raw = read_text(name)
     try:
-        found = tomllib.loads(raw)
+        table = tomllib.loads(raw)
     except ValueError as error:
         # Also numbers too long to be read.
         raise BadRequestError(f"{name} is not a TOML file: {error}") from error
-    return _Reader(name, raw, found).pipeline()
+    return _Reader(name, raw, table).pipeline()
 
 
 def check_run_id(run_id: str) -> None:
@@ -112,21 +112,21 @@ def check_run_id(run_id: str) -> None:
 
 
 class _Reader:
-    def __init__(self, name: str, raw: str, found: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, raw: str, table: Mapping[str, Any]) -> None:
         self._name = name
         self._raw = raw
-        self._found = found
+        self._found = table
         self._folder = folder_of(name)
 
     def pipeline(self) -> Pipeline:
-        found = self._found
-        then = found.get("then", {})
+        table = self._found
+        then = table.get("then", {})
         if not isinstance(then, Mapping):
             raise self._wrong("'then' is a table")
         for key in then:
             if key not in _THEN:
                 raise self._unknown("[then] has no", key, _THEN)
-        name = self._text(found, "name") or os.path.splitext(os.path.basename(self._name))[0]
+        name = self._text(table, "name") or os.path.splitext(os.path.basename(self._name))[0]
         if _NAME.fullmatch(name) is None:
             raise self._wrong(f"{name!r} is not a valid pipeline name")
         queries, checks = self._checks()
@@ -138,16 +138,16 @@ class _Reader:
             path=self._name,
             text=text,
             sources=self._sources(),
-            graph=self._place(found, "graph"),
-            branch=self._text(found, "branch") or "main",
-            create_from=self._text(found, "from") or "main",
-            mode=self._choice(found, "mode", _MODES) or "merge",
-            engine=self._choice(found, "engine", _ENGINES) or "auto",
-            allow_rejects=self._number(found, "allow_rejects"),
-            rejects=self._place(found, "rejects"),
+            graph=self._place(table, "graph"),
+            branch=self._text(table, "branch") or "main",
+            create_from=self._text(table, "from") or "main",
+            mode=self._choice(table, "mode", _MODES) or "merge",
+            engine=self._choice(table, "engine", _ENGINES) or "auto",
+            allow_rejects=self._number(table, "allow_rejects"),
+            rejects=self._place(table, "rejects"),
             queries=queries,
             checks=checks,
-            message=self._text(found, "message"),
+            message=self._text(table, "message"),
             resolve=step,
             merge=self._text(then, "merge"),
             tag=self._text(then, "tag"),
@@ -163,10 +163,10 @@ class _Reader:
         return made
 
     def _resolve(self) -> ResolveStep | None:
-        found = self._found.get("resolve")
-        if found is None:
+        table = self._found.get("resolve")
+        if table is None:
             return None
-        return resolve_step(found, self._name, lambda name: read_text(self._beside(name)))
+        return resolve_step(table, self._name, lambda name: read_text(self._beside(name)))
 
     def _sources(self) -> Sources:
         inline = {key: value for key, value in self._found.items() if key not in _OWN}
@@ -180,8 +180,8 @@ class _Reader:
             raise self._wrong("rows are declared here and in 'mapping': use one of them")
         if given is not None:
             return read_mapping(self._beside(given))
-        found: list[Path | Rows] = mapped(inline, self._name, self._folder)
-        return found
+        sources: list[Path | Rows] = mapped(inline, self._name, self._folder)
+        return sources
 
     def _mapping_text(self) -> str:
         given = self._text(self._found, "mapping")
@@ -201,30 +201,30 @@ class _Reader:
     def _beside(self, name: str) -> str:
         return name if "://" in name else beside(self._folder, name)
 
-    def _place(self, found: Mapping[str, Any], key: str) -> str | None:
-        given = self._text(found, key)
+    def _place(self, table: Mapping[str, Any], key: str) -> str | None:
+        given = self._text(table, key)
         return None if given is None else self._beside(given)
 
-    def _text(self, found: Mapping[str, Any], key: str) -> str | None:
-        value = found.get(key)
+    def _text(self, table: Mapping[str, Any], key: str) -> str | None:
+        value = table.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self._wrong(f"'{key}' is a text, not {value!r}")
         return value
 
-    def _flag(self, found: Mapping[str, Any], key: str) -> bool:
-        value = found.get(key, False)
+    def _flag(self, table: Mapping[str, Any], key: str) -> bool:
+        value = table.get(key, False)
         if not isinstance(value, bool):
             raise self._wrong(f"'{key}' is true or false, not {value!r}")
         return value
 
-    def _number(self, found: Mapping[str, Any], key: str) -> int:
-        value = found.get(key, 0)
+    def _number(self, table: Mapping[str, Any], key: str) -> int:
+        value = table.get(key, 0)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self._wrong(f"'{key}' is a number from 0 on, not {value!r}")
         return value
 
-    def _choice(self, found: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
-        value = self._text(found, key)
+    def _choice(self, table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
+        value = self._text(table, key)
         if value is not None and value not in known:
             raise self._unknown(f"'{key}' is one of {', '.join(known)}, not", value, known)
         return value

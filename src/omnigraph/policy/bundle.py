@@ -98,17 +98,17 @@ def read_policy_text(path: str | os.PathLike[str]) -> str:
 
 def parse_bundle(text: str, *, name: str = "policy") -> Bundle:
     """Return the bundle a YAML text describes. Raises `BadRequestError` with every problem."""
-    found = decode(text, _File, name=name)
-    problems = list(_problems(found))
+    file = decode(text, _File, name=name)
+    problems = list(_problems(file))
     if problems:
         raise BadRequestError("\n".join(f"{name}: {problem}" for problem in problems))
-    rules = tuple(_rule(rule) for rule in found.rules)
+    rules = tuple(_rule(rule) for rule in file.rules)
     return Bundle(
         name=name,
         kind="server" if rules[0].actions[0].on_server else "graph",
-        groups={group: frozenset(actors) for group, actors in found.groups.items()},
+        groups={group: frozenset(actors) for group, actors in file.groups.items()},
         rules=rules,
-        protected_branches=frozenset(found.protected_branches),
+        protected_branches=frozenset(file.protected_branches),
     )
 
 
@@ -117,7 +117,7 @@ def copies_unread(bundle: Bundle) -> list[str]:
 
     A fork or a merge carries the content of its source, so it is refused without `read` of it.
     """
-    found: list[str] = []
+    warnings: list[str] = []
     for rule in bundle.rules:
         copying = [a for a in rule.actions if a in (Action.BRANCH_CREATE, Action.BRANCH_MERGE)]
         for actor in sorted(bundle.groups[rule.group]) if copying else ():
@@ -126,11 +126,11 @@ def copies_unread(bundle: Bundle) -> list[str]:
                 continue
             hidden = {"protected", "unprotected"} - scopes
             kinds = " and ".join(sorted(hidden))
-            found.append(
+            warnings.append(
                 f"rule '{rule.id}' does not let '{actor}' {copying[0]} from {kinds} branches, "
                 "which it may not read"
             )
-    return found
+    return warnings
 
 
 def decode(text: str, shape: type[T], *, name: str) -> T:
@@ -163,36 +163,38 @@ def _scopes(allow: _Allow) -> dict[str, Scope | None]:
     }
 
 
-def _problems(found: _File) -> list[str]:
+def _problems(file: _File) -> list[str]:
     problems: list[str] = []
-    if found.version != 1:
-        problems.append(f"version {found.version} is not known; write version: 1")
-    if not found.groups:
+    if file.version != 1:
+        problems.append(f"version {file.version} is not known; write version: 1")
+    if not file.groups:
         problems.append("there are no groups")
-    if not found.rules:
+    if not file.rules:
         problems.append("there are no rules")
-    for group, actors in found.groups.items():
+    for group, actors in file.groups.items():
         if not actors:
             problems.append(f"group {group!r} has no actors")
         named = [actor.removeprefix(ROLE_PREFIX) for actor in actors]
-        unfit = [actor for actor in named if not _named(actor) or actor_problem(actor)]
+        unfit = [actor for actor in named if not _is_valid_name(actor) or actor_problem(actor)]
         problems += [f"{actor!r} is not a valid actor name" for actor in unfit]
     problems += [
-        f"{group!r} is not a valid group name" for group in found.groups if not _named(group)
+        f"{group!r} is not a valid group name" for group in file.groups if not _is_valid_name(group)
     ]
     problems += [
-        f"{b!r} is not a valid branch name" for b in found.protected_branches if not _named(b)
+        f"{b!r} is not a valid branch name"
+        for b in file.protected_branches
+        if not _is_valid_name(b)
     ]
     seen: set[str] = set()
-    for rule in found.rules:
+    for rule in file.rules:
         where = f"rule '{rule.id}'"
-        if not _named(rule.id):
+        if not _is_valid_name(rule.id):
             problems.append(f"{rule.id!r} is not a valid rule id")
         if rule.id in seen:
             problems.append(f"{where} is defined twice")
         seen.add(rule.id)
-        problems += [f"{where}: {problem}" for problem in _rule_problems(rule.allow, found.groups)]
-    known = {a for rule in found.rules for a in rule.allow.actions if a in set(Action)}
+        problems += [f"{where}: {problem}" for problem in _rule_problems(rule.allow, file.groups)]
+    known = {a for rule in file.rules for a in rule.allow.actions if a in set(Action)}
     if len({Action(action).on_server for action in known}) > 1:
         problems.append(
             "graph_list and config_manage are about the server: they need a file of their own"
@@ -200,7 +202,7 @@ def _problems(found: _File) -> list[str]:
     return problems
 
 
-def _named(text: str) -> bool:
+def _is_valid_name(text: str) -> bool:
     return bool(text.strip()) and text.isprintable()
 
 

@@ -46,17 +46,17 @@ class Outcome(Value, frozen=True, kw_only=True, rename={"expected": "expect"}):
 def run_cases(policy: Policy, path: str | os.PathLike[str]) -> list[Outcome]:
     """Ask a policy every question of a file. Raises `BadRequestError` for a file that is wrong."""
     name = os.path.basename(os.fspath(path))
-    found = decode(read_policy_text(path), _File, name=name)
-    if found.version != 1:
-        raise BadRequestError(f"{name}: version {found.version} is not known; write version: 1")
-    if not found.cases:
+    file = decode(read_policy_text(path), _File, name=name)
+    if file.version != 1:
+        raise BadRequestError(f"{name}: version {file.version} is not known; write version: 1")
+    if not file.cases:
         raise BadRequestError(f"{name}: there are no cases")
-    repeated = {case.id for case in found.cases if [c.id for c in found.cases].count(case.id) > 1}
+    repeated = {case.id for case in file.cases if [c.id for c in file.cases].count(case.id) > 1}
     if repeated:
         raise BadRequestError(f"{name}: case {', '.join(sorted(repeated))} is defined twice")
     return [
         Outcome(id=case.id, expected=case.expect, decision=policy.decide(_access(case, name)))
-        for case in found.cases
+        for case in file.cases
     ]
 
 

@@ -104,8 +104,8 @@ class CedarPolicy:
     def _with_roles(self, access: Access) -> object:
         """Return the groups, and the one who asks as a member of those that name a role of it."""
         groups = self.bundle.groups_of(str(access.actor), access.roles)
-        found = [*_group_entities(self.bundle), _actor_entity(str(access.actor), groups)]
-        return self._engine.Entities.from_json_str(json.dumps(found))
+        entities = [*_group_entities(self.bundle), _actor_entity(str(access.actor), groups)]
+        return self._engine.Entities.from_json_str(json.dumps(entities))
 
     def _context(self, access: Access) -> dict[str, object]:
         protected = self.bundle.protected_branches

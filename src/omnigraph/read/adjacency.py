@@ -25,7 +25,7 @@ class Adjacency(Struct, frozen=True):
     def follow(self, nodes: Rows) -> tuple[Rows, Rows]:
         """Return, for every neighbour of every given node, the row it came from and its place."""
         if not self.size:
-            # Nobody is there, so every given node is none.
+            # There are no nodes, so every given node is none.
             nothing = np.empty(0, dtype=np.int64)
             return nothing, nothing
         safe = np.maximum(nodes, 0)
@@ -46,8 +46,8 @@ class Adjacency(Struct, frozen=True):
         total = int(ends[-1]) if len(ends) else 0
         check_rows(total)
         reserve(2 * total * ROW_BYTES)
-        found: Rows = self.targets[np.arange(total) + (starts - ends + sizes).repeat(sizes)]
-        return found
+        neighbours: Rows = self.targets[np.arange(total) + (starts - ends + sizes).repeat(sizes)]
+        return neighbours
 
     @property
     def size(self) -> int:
@@ -68,9 +68,9 @@ class Adjacency(Struct, frozen=True):
             right = open_ & (self.targets[np.where(open_, middle, 0)] < ends)
             low = np.where(right, middle + 1, low)
             high = np.where(open_ & ~right, middle, high)
-        found = there & (low < last)
-        found[found] = self.targets[low[found]] == ends[found]
-        return found
+        joined = there & (low < last)
+        joined[joined] = self.targets[low[joined]] == ends[joined]
+        return joined
 
 
 def _offsets(starts: Rows, size: int) -> Rows:

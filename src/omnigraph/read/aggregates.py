@@ -20,16 +20,16 @@ def listed_groups(
 ) -> pa.Table:
     """Group by evaluating the key for every row."""
     columns = FrameColumns(frame, context.columns)
-    found = {
+    key_values = {
         f"k{name}": evaluate_value(expression, columns, context.parameters, context.now)
         for name, expression in keys.items()
     }
-    source: dict[str, pa.Array] = {name: group_key(value) for name, value in found.items()}
+    source: dict[str, pa.Array] = {name: group_key(value) for name, value in key_values.items()}
     for index, item in enumerate(wanted):
         source[f"a{index}"] = argument_of(context, item, columns)
     source["#row"] = pa.array(np.arange(columns.rows))
-    groups = aggregate_table(pa.table(source), list(found), wanted)
-    for name, values in found.items():
+    groups = aggregate_table(pa.table(source), list(key_values), wanted)
+    for name, values in key_values.items():
         groups = groups.append_column(name, pc.take(values, groups.column("#row")))
     return groups
 
@@ -72,10 +72,10 @@ def aggregate_table(table: pa.Table, keys: list[str], wanted: list[Aggregate]) -
     """Return one row per group: the number of its first row, and the aggregates."""
     calls = [("#row", "min")]
     calls += [(f"a{index}", name) for index, item in enumerate(wanted) for name in _functions(item)]
-    found = table.group_by(keys, use_threads=False).aggregate(calls)
-    arrays = {"#row": found.column("#row_min")}
+    groups = table.group_by(keys, use_threads=False).aggregate(calls)
+    arrays = {"#row": groups.column("#row_min")}
     for index, item in enumerate(wanted):
-        parts = [found.column(f"a{index}_{name}").combine_chunks() for name in _functions(item)]
+        parts = [groups.column(f"a{index}_{name}").combine_chunks() for name in _functions(item)]
         if item.function is AggregateFunction.AVG and len(parts) == 1:
             parts = [_finite_means(parts[0], table, keys, f"a{index}")]
         arrays[f"r{index}"] = _result(item, *parts)

@@ -106,13 +106,13 @@ class RowByKey(Struct, frozen=True):
         if number is None:
             return None
         pin = memory.pins[self.node.table_key]
-        found: list[pa.Array] = []
+        arrays: list[pa.Array] = []
         for name, type in zip(self.columns, self.types, strict=True):
             values = memory.tables.known(pin, name)
             if values is None or not values.type.equals(type):
                 return None
-            found.append(values)
-        whole = pa.RecordBatch.from_arrays(found, schema=self.shown)
+            arrays.append(values)
+        whole = pa.RecordBatch.from_arrays(arrays, schema=self.shown)
         row = whole.slice(0, 0) if number < 0 else whole.slice(number, 1)
         # Copied, as a result must not hold on to whole columns; several times faster than `take`.
         return pa.Table.from_batches([pa.concat_batches([row])])
@@ -138,15 +138,15 @@ class NeighboursByKey(Struct, frozen=True):
         near = pa.array(self.hop.from_one(topology, number))
         check_rows(len(near))
         reserve(len(near) * ROW_BYTES * 2)
-        found: list[pa.Array] = []
+        arrays: list[pa.Array] = []
         for name, type, is_near in zip(row.columns, row.types, self.is_of_neighbour, strict=True):
             table_key = self.target_key if is_near else row.node.table_key
             values = memory.tables.known(pins[table_key], name)
             if values is None or not values.type.equals(type):
                 return None
             rows = near if is_near else pa.array(np.full(len(near), number, dtype=np.int64))
-            found.append(values.take(rows))
-        return pa.Table.from_arrays(found, schema=row.shown)
+            arrays.append(values.take(rows))
+        return pa.Table.from_arrays(arrays, schema=row.shown)
 
 
 class ReachedByKey(Struct, frozen=True):

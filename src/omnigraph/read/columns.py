@@ -68,10 +68,10 @@ class ResidentCache:
     def turn(self, key: object) -> threading.Lock:
         """Return the lock of those who make a value: the others wait, and find it made."""
         with self._lock:
-            found = self._turns.get(key)
-            if found is None:
-                found = self._turns[key] = threading.Lock()
-            return found
+            lock = self._turns.get(key)
+            if lock is None:
+                lock = self._turns[key] = threading.Lock()
+            return lock
 
     def stats(self) -> CacheStats:
         """Return how much it holds and how often it helped."""
@@ -147,8 +147,8 @@ class KeyMap:
                 high = middle
         if low == len(order):
             return -1
-        found: int = order[low]
-        return found if letters[ends[found] : ends[found + 1]] == wanted else -1
+        position: int = order[low]
+        return position if letters[ends[position] : ends[position + 1]] == wanted else -1
 
     def _made_landmarks(self) -> list[bytes]:
         """Return some of the ids in order: between which two one is, is found at once."""
@@ -198,12 +198,12 @@ class TableColumns:
     def column(self, pin: Pin, name: str) -> pa.Array:
         """Return one column of a published table version, rows in storage order."""
         key: Key = (pin.path, pin.version, name)
-        found = self._cache.get(key)
-        if found is None:
+        column = self._cache.get(key)
+        if column is None:
             with self._cache.turn((pin.path, name)):
-                found = self._cache.get(key)
-                return self._made(pin, name) if found is None else found
-        return found
+                column = self._cache.get(key)
+                return self._made(pin, name) if column is None else column
+        return column
 
     def _made(self, pin: Pin, name: str) -> pa.Array:
         """Make a column from a known one if that is possible, else read it whole."""
@@ -211,20 +211,20 @@ class TableColumns:
         if known is not None and layout[: len(known.layout)] == known.layout:
             values: pa.Array = known.values
             rows = self.rows_after(pin, len(known.layout), [name])[name]
-            found = pa.concat_arrays([values, *rows.chunks]) if len(rows) else values
+            column = pa.concat_arrays([values, *rows.chunks]) if len(rows) else values
             if known.path == pin.path:
                 # Else every commit of a stream would leave a copy behind.
                 self._cache.drop((pin.path, known.version, name))
         elif known is not None and known.layout[: len(layout)] == layout:
-            # Somebody read a later version meanwhile: the rows of this one are its first.
+            # Another query read a later version meanwhile: the rows of this one are its first.
             later: pa.Array = known.values
             return later.slice(0, self._tables.open(pin.path, pin.version).count_rows())
         else:
-            found = self.read(pin, name).combine_chunks()
-        self._keep(pin, name, found, found.nbytes, known)
-        return found
+            column = self.read(pin, name).combine_chunks()
+        self._cache_value(pin, name, column, column.nbytes, known)
+        return column
 
-    def _keep(
+    def _cache_value(
         self, pin: Pin, name: str, value: object, size_bytes: int, known: _Known | None
     ) -> None:
         """Put a value made for a version; the newest one is what the next is made from."""
@@ -234,7 +234,7 @@ class TableColumns:
             self._cache.newest.put((pin.path, name), (pin.version, layout, field))
 
     def _newest(self, pin: Pin, name: str) -> _Known | None:
-        """Return a column of the same line of versions, or of the one it left."""
+        """Return a column of the same branch of a table, or of the one it left."""
         for path in dict.fromkeys((pin.path, split_branch(pin.path)[0])):
             version, layout, field = self._cache.newest.get((path, name)) or (0, (), 0)
             values = self._cache.get((path, version, name)) if version else None
@@ -264,8 +264,8 @@ class TableColumns:
         batches = self._tables.open(pin.path, pin.version).batches(
             columns=[name], batch_rows=NUMBERED_BATCH_ROWS
         )
-        for (found,) in gathered(((batch.column(0),) for batch in batches), rows):
-            yield found
+        for (part,) in gathered(((batch.column(0),) for batch in batches), rows):
+            yield part
 
     def size(self, pin: Pin) -> int:
         """Return the number of rows of a table version."""
@@ -296,12 +296,12 @@ class TableColumns:
     def keys(self, pin: Pin) -> KeyMap:
         """Return the map from ids to positions."""
         key = (pin.path, pin.version, KEYS)
-        found = self._cache.get(key)
-        if isinstance(found, KeyMap):
-            return found
+        keys = self._cache.get(key)
+        if isinstance(keys, KeyMap):
+            return keys
         with self._cache.turn((pin.path, KEYS)):
-            found = self._cache.get(key)
-            return found if isinstance(found, KeyMap) else self._made_keys(pin)
+            keys = self._cache.get(key)
+            return keys if isinstance(keys, KeyMap) else self._made_keys(pin)
 
     def _made_keys(self, pin: Pin) -> KeyMap:
         ids, layout = self.column(pin, "id"), self.layout(pin)
@@ -309,13 +309,13 @@ class TableColumns:
         base = None if known is None else known.values
         extends = known is not None and layout[: len(known.layout)] == known.layout
         if extends and isinstance(base, KeyMap) and base.can_grow(len(ids)):
-            found = KeyMap(ids, base)
+            keys = KeyMap(ids, base)
             if known is not None and known.path == pin.path:
                 self._cache.drop((pin.path, known.version, KEYS))
         else:
-            found = KeyMap(ids)
-        self._keep(pin, KEYS, found, found.size_bytes, known)
-        return found
+            keys = KeyMap(ids)
+        self._cache_value(pin, KEYS, keys, keys.size_bytes, known)
+        return keys
 
     def resident(self, pin: Pin, name: str) -> bool:
         """Whether a column is in memory, or one it can be made from at little cost."""

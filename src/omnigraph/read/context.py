@@ -82,5 +82,5 @@ class Context(Struct, frozen=True):
         number = self.columns.keys(source.pin).find(id)
         if number < 0:
             return np.empty(0, dtype=np.int64)
-        found = np.array([number], dtype=np.int64)
-        return found if rest is None else found[self.matching_rows(source, rest, found)]
+        rows = np.array([number], dtype=np.int64)
+        return rows if rest is None else rows[self.matching_rows(source, rest, rows)]

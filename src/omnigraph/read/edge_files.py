@@ -57,18 +57,18 @@ class KeptEdges(Struct, frozen=True):
     def ends(self) -> Ends | None:
         """Return the ends of all edges, None where they cannot be read."""
         has_edges = "edges" in self._file.parts
-        found = self._file.arrays({**_ENDS, **_EDGES} if has_edges else _ENDS)
-        if found is None:
+        arrays = self._file.arrays({**_ENDS, **_EDGES} if has_edges else _ENDS)
+        if arrays is None:
             return None
-        return Ends(found["sources"], found["targets"], found.get("edges"))
+        return Ends(arrays["sources"], arrays["targets"], arrays.get("edges"))
 
     def pairs(self, direction: Direction) -> Adjacency | None:
         """Return each pair of nodes a single time, None where that cannot be read."""
         names = _PAIRS.get(direction)
-        found = None if names is None else self._file.arrays(names)
-        if found is None:
+        arrays = None if names is None else self._file.arrays(names)
+        if arrays is None:
             return None
-        offsets, targets = found.values()
+        offsets, targets = arrays.values()
         return Adjacency(offsets, targets, None)
 
 

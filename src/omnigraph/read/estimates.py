@@ -51,16 +51,16 @@ def working_set_bytes(context: Sizes, plan: ReadPlan) -> int:
     """
     reads = reads_of(plan)
     catalog, pins = context.catalog, context.pins
-    found = 0.0
+    size_bytes = 0.0
     for variable, type_name in reads.tables():
         entity = catalog.entity_named(type_name)
         rows = pins[entity.table_key].row_count
         for name in {"id", *reads.of(variable)}:
             declared = entity.properties.get(name)
-            found += rows * (TEXT_BYTES if declared is None else _width(declared.type))
-    found += sum(pins[f"edge:{name}"].row_count * ADJACENCY_BYTES for name in plan.reads_edges)
+            size_bytes += rows * (TEXT_BYTES if declared is None else _width(declared.type))
+    size_bytes += sum(pins[f"edge:{name}"].row_count * ADJACENCY_BYTES for name in plan.reads_edges)
     return math.ceil(
-        found + _listed_rows(context, plan) * ROW_BYTES * (len(reads.types) + len(reads.edges))
+        size_bytes + _listed_rows(context, plan) * ROW_BYTES * (len(reads.types) + len(reads.edges))
     )
 
 

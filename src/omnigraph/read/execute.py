@@ -113,9 +113,9 @@ class Reader:
             return self._search(plan, catalog, pins, parameters, now=now)
         if prepared.by_key is not None and self._is_direct():
             memory = Memory(self._columns, self.topologies, pins, parameters, now)
-            found = prepared.by_key.answer(memory)
-            if found is not None:
-                return found
+            answer = prepared.by_key.answer(memory)
+            if answer is not None:
+                return answer
         context = Context(
             catalog=catalog,
             pins=pins,
@@ -125,7 +125,7 @@ class Reader:
             now=now,
             factorise=self._factorise,
         )
-        with _named(plan):
+        with _translate_errors(plan):
             begun = elapsed_s()
             narrowed = self._narrowed(context, prepared)
             if narrowed is not context:
@@ -154,7 +154,7 @@ class Reader:
             now=now,
             factorise=False,
         )
-        with _named(plan):
+        with _translate_errors(plan):
             plan = transform_plan(plan, columns.replaced)
             frame = run_steps(context, plan.steps, Frame(1))
             begun = elapsed_s()
@@ -255,8 +255,8 @@ def _enough(context: Context, plan: ReadPlan) -> int | None:
     """Return how many rows, whichever they are, make up the result; None if all are needed."""
     if plan.grouped or plan.distinct or plan.sort_keys:
         return None
-    found = cut_size(context, plan)
-    return None if found is None or found > QUERY_ROWS_MAX else found
+    size = cut_size(context, plan)
+    return None if size is None or size > QUERY_ROWS_MAX else size
 
 
 def _first_rows(context: Context, tree: Tree, enough: int) -> Frame:
@@ -268,18 +268,18 @@ def _first_rows(context: Context, tree: Tree, enough: int) -> Frame:
         # How many rows have one value is not known before they are joined.
         first = min(first, PIECE_JOINED_NODES)
     pieces = walk_in_pieces(context, tree, first)
-    found: list[Frame] = []
-    while sum(frame.rows for frame in found) < enough or not found:
-        with apart(again=bool(found)):
+    frames: list[Frame] = []
+    while sum(frame.rows for frame in frames) < enough or not frames:
+        with apart(again=bool(frames)):
             piece = next(pieces, None)
             if piece is None:
                 break
-            found.append(run_steps(context, tree.rest, piece, replace(tree.needs, enough=enough)))
-    return concatenated(found).leading(enough)
+            frames.append(run_steps(context, tree.rest, piece, replace(tree.needs, enough=enough)))
+    return concatenated(frames).leading(enough)
 
 
 @contextlib.contextmanager
-def _named(plan: ReadPlan) -> Iterator[None]:
+def _translate_errors(plan: ReadPlan) -> Iterator[None]:
     """Say which query it was that could not be evaluated."""
     try:
         yield

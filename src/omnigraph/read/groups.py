@@ -87,7 +87,9 @@ def group_rows(
         kept = _leading(plan, wanted, partials, cut)
         if kept is not None:
             groups = _Groups(None, groups.first[kept], final=True)
-            partials = [{name: _take(v, kept) for name, v in item.items()} for item in partials]
+            partials = [
+                {name: _select_rows(v, kept) for name, v in item.items()} for item in partials
+            ]
     columns = FrameColumns(frame.take(groups.first), context.columns)
     arrays = {
         f"k{name}": evaluate_value(item, columns, context.parameters, context.now)
@@ -207,8 +209,8 @@ def _distinct_numbers(frame: Frame, name: str, groups: _Groups) -> Partial | Non
 
 
 def _distinct_values(values: pa.Array, groups: _Groups) -> Partial:
-    found = pa.table({"g": pa.array(_codes(groups, len(values))), "v": values})
-    counts = found.group_by("g", use_threads=False).aggregate([("v", "count_distinct")])
+    table = pa.table({"g": pa.array(_codes(groups, len(values))), "v": values})
+    counts = table.group_by("g", use_threads=False).aggregate([("v", "count_distinct")])
     spread = np.zeros(groups.size, dtype=np.int64)
     spread[counts["g"].to_numpy()] = counts["v_count_distinct"].to_numpy()
     return {"n": spread}
@@ -217,18 +219,18 @@ def _distinct_values(values: pa.Array, groups: _Groups) -> Partial:
 def _picked(values: pa.Array, groups: _Groups, function: str) -> Partial:
     if groups.of_row is None:
         return {"v": values}
-    found = pa.table({"g": pa.array(groups.of_row), "v": values})
-    picked = found.group_by("g", use_threads=False).aggregate([("v", function)])
+    table = pa.table({"g": pa.array(groups.of_row), "v": values})
+    picked = table.group_by("g", use_threads=False).aggregate([("v", function)])
     order = pc.sort_indices(picked["g"])
     return {"v": picked[f"v_{function}"].take(order).combine_chunks()}
 
 
-def _compares_unlike_bits(found: pa.DataType) -> bool:
+def _compares_unlike_bits(data_type: pa.DataType) -> bool:
     """Whether values of a type may be equal without being stored alike, as both zeros are."""
-    return bool(pa.types.is_floating(found) or pa.types.is_nested(found))
+    return bool(pa.types.is_floating(data_type) or pa.types.is_nested(data_type))
 
 
-def _take(values: Counts | pa.Array, rows: Rows) -> Counts | pa.Array:
+def _select_rows(values: Counts | pa.Array, rows: Rows) -> Counts | pa.Array:
     return values[rows] if isinstance(values, np.ndarray) else values.take(pa.array(rows))
 
 
@@ -244,13 +246,13 @@ def _merged(
             arrays[column] = pa.array(values) if isinstance(values, np.ndarray) else values
             calls.append((column, _MERGES[name] if name in _MERGES else _PICKS[item.function]))
     # Without threads groups come in the order of their first row.
-    found = pa.table(arrays).group_by(list(keys), use_threads=False).aggregate(calls)
+    groups = pa.table(arrays).group_by(list(keys), use_threads=False).aggregate(calls)
     merged: list[Partial] = [{} for _item in wanted]
     for column, function in calls:
-        values = found[f"{column}_{function}"].combine_chunks()
+        values = groups[f"{column}_{function}"].combine_chunks()
         name, index = column[0], int(column[1:])
         merged[index][name] = values.to_numpy() if name in _MERGES else values
-    return {name: found[name].combine_chunks() for name in keys}, merged
+    return {name: groups[name].combine_chunks() for name in keys}, merged
 
 
 def _result(item: Aggregate, partial: Partial) -> pa.Array:

@@ -32,14 +32,14 @@ def reach(
     total, low, size = 0, 0, HOP_STARTS
     while low < len(origin):
         block = origin[low : low + size]
-        found, looked_at = _reached(
+        keys, looked_at = _reached(
             adjacency, block * width + distinct[block], least=least, most=most, width=width
         )
-        total += len(found)
+        total += len(keys)
         check_rows(total)
         # Once in blocks and once as a whole.
         reserve(2 * total * ROW_BYTES)
-        given.append(found)
+        given.append(keys)
         low += size
         # As many starts at once as look at about so many neighbours.
         size = max(1, min(2 * size, size * HOP_BLOCK_ROWS // max(looked_at, 1)))

@@ -108,11 +108,11 @@ def _conjuncts(context: Context, condition: Expression | None) -> list[Expressio
 
 def _part(context: Context, join: Join, wanted: Needs, run: Run) -> Frame:
     """Return the rows of a part. They are the same for all rows that it is joined with."""
-    found = context.parts.get(id(join))
-    if found is None:
+    part = context.parts.get(id(join))
+    if part is None:
         with apart():
-            found = context.parts[id(join)] = _made(context, join, wanted, run)
-    return found
+            part = context.parts[id(join)] = _made(context, join, wanted, run)
+    return part
 
 
 def _made(context: Context, join: Join, wanted: Needs, run: Run) -> Frame:
@@ -276,9 +276,9 @@ class _Joining(Struct):
         known = matches.right >= 0
         weights = None if self.right.weights is None else self.right.weights[known]
         sums = grouped_sums(matches.right[known], weights, matches.size)
-        found = sums[np.maximum(matches.left, 0)]
-        found[matches.left < 0] = 0
-        return self._weighed(found)
+        ways = sums[np.maximum(matches.left, 0)]
+        ways[matches.left < 0] = 0
+        return self._weighed(ways)
 
     def _weighed(self, ways: Counts) -> Frame:
         left = self._kept(self.left)
@@ -293,7 +293,7 @@ class _Joining(Struct):
         """Evaluate conditions on blocks of pairs; only what fits is kept."""
         listed = self._is_read(self.right)
         ways = np.zeros(0 if listed else self.left.size, dtype=np.int64)
-        found: list[tuple[Rows, Rows]] = []
+        blocks: list[tuple[Rows, Rows]] = []
         total = 0
         for rows, others in runs.blocks(self._block_rows(conditions)):
             rows, others = self._fitting(conditions, rows, others)
@@ -302,7 +302,7 @@ class _Joining(Struct):
                 check_rows(total)
                 # Both sides, and again when the blocks become one.
                 reserve(4 * total * ROW_BYTES)
-                found.append((rows, others))
+                blocks.append((rows, others))
                 continue
             weights = None if self.right.weights is None else self.right.weights[others]
             low = int(rows[0]) if len(rows) else 0
@@ -310,9 +310,9 @@ class _Joining(Struct):
             ways[low : low + len(sums)] += sums
         if not listed:
             return self._weighed(ways)
-        if not found:
-            found.append((np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)))
-        rows, others = (np.concatenate([pair[side] for pair in found]) for side in (0, 1))
+        if not blocks:
+            blocks.append((np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)))
+        rows, others = (np.concatenate([pair[side] for pair in blocks]) for side in (0, 1))
         return self._pairs(rows, others)
 
     def _block_rows(self, conditions: list[Expression]) -> int:

@@ -71,10 +71,10 @@ class Runs(Struct, frozen=True):
     @staticmethod
     def beside(op: CompareOp, left: Column, right: Column) -> Runs | None:
         """Return the runs of an order between two columns; None where only pairs can tell."""
-        found = ordered_numbers(left, right)
-        if found is None:
+        numbers = ordered_numbers(left, right)
+        if numbers is None:
             return None
-        (mine, mine_known), (theirs, theirs_known) = found
+        (mine, mine_known), (theirs, theirs_known) = numbers
         order = np.flatnonzero(theirs_known)
         order = order[np.argsort(theirs[order], kind="stable")]
         checkpoint()
@@ -97,8 +97,8 @@ class Runs(Struct, frozen=True):
         totals = np.zeros(len(weights) + 1, dtype=np.int64)
         placed = weights if self.order is None else weights[self.order]
         np.cumsum(placed, out=totals[1 : len(placed) + 1])
-        found: Counts = totals[self.starts + self.sizes] - totals[self.starts]
-        return found
+        sums: Counts = totals[self.starts + self.sizes] - totals[self.starts]
+        return sums
 
     def blocks(self, rows: int) -> Iterator[tuple[Rows, Rows]]:
         """Yield pairs of left and right rows, so many at once."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.limits import MEMORY_RETURNED_BYTES
-from omnigraph.read.running import Running
+from omnigraph.read.running import QueryControl
 
 
 def return_memory() -> None:
@@ -22,14 +22,14 @@ def return_memory() -> None:
         trim(0)
 
 
-def took_much(running: Running) -> bool:
+def took_much(running: QueryControl) -> bool:
     """Whether a query took so much memory that giving it back is worth the time."""
     return running.reserved_bytes >= MEMORY_RETURNED_BYTES
 
 
 @contextlib.contextmanager
-def returned_if_refused(running: Running) -> Iterator[None]:
-    """Give the memory of a query back that is refused half-way, before anybody looks at why."""
+def returned_if_refused(running: QueryControl) -> Iterator[None]:
+    """Give the memory of a query back that is refused half-way, before the caller looks at why."""
     try:
         yield
     except OmniGraphError as error:

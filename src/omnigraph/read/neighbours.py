@@ -55,9 +55,9 @@ class Neighbours:
             whole_type = len(rows) == pin.row_count and rows[0] == 0
             # The index was built for one metric.
             if whole_type and depth is not None and metric is Metric.L2:
-                found = self._through_index(pin, name, query, depth)
-                if found is not None:
-                    return found
+                distances = self._through_index(pin, name, query, depth)
+                if distances is not None:
+                    return distances
             if size_bytes > RESIDENT_BYTES_MAX:
                 raise ResourceLimitError(
                     resource="vectors of one column in bytes",
@@ -72,13 +72,13 @@ class Neighbours:
 
     def _of_few(self, pin: Pin, name: str, rows: Rows, query: Scores, metric: Metric) -> Scores:
         """Read only the vectors that are asked for."""
-        found = np.full(len(rows), np.nan)
+        distances = np.full(len(rows), np.nan)
         bound = rows >= 0
         if bound.any():
             table = self._tables.open(pin.path, pin.version)
             vectors = table.take(rows[bound], columns=[name])[name]
-            found[bound] = _all_distances(vectors.combine_chunks(), query, metric)
-        return found
+            distances[bound] = _all_distances(vectors.combine_chunks(), query, metric)
+        return distances
 
     def _through_index(self, pin: Pin, name: str, query: Scores, depth: int) -> Scores | None:
         """Ask the vector index, without reading the column; None when there is no index."""
@@ -91,10 +91,10 @@ class Neighbours:
         chosen = pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)
         rows = np.nonzero(chosen)[0]
         order = pc.index_in(ids.take(pa.array(rows)), value_set=wanted)
-        found = np.full(len(ids), np.nan)
+        distances = np.full(len(ids), np.nan)
         vectors = near[name].combine_chunks().take(order)
-        found[rows] = _all_distances(vectors, query, Metric.L2)
-        return found
+        distances[rows] = _all_distances(vectors, query, Metric.L2)
+        return distances
 
 
 def _all_distances(vectors: pa.FixedSizeListArray, query: Scores, metric: Metric) -> Scores:

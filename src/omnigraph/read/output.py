@@ -50,7 +50,7 @@ def build_output(context: Context, plan: ReadPlan, frame: Frame) -> pa.Table:
         table = _grouped(context, plan, frame)
         order = _sort_order(context, plan.sort_keys, table, None, ())
     else:
-        # Copies of a row matter to nobody who asks for distinct rows.
+        # Copies of a row do not matter to a query that asks for distinct rows.
         columns = FrameColumns(frame if plan.distinct else frame.listed(), context.columns)
         values = [
             evaluate_value(c.expression, columns, context.parameters, context.now)

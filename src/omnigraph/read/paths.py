@@ -69,16 +69,16 @@ class Walk(Struct, frozen=True):
 
     def paths(self, starts: Rows, wanted: Wanted) -> Paths:
         """Return the shortest paths from distinct nodes, each known by its place among them."""
-        found: list[_Level] = []
+        all_levels: list[_Level] = []
         low, size = 0, HOP_STARTS
         while low < len(starts):
             owners = np.arange(low, min(low + size, len(starts)), dtype=np.int64)
             levels, looked_at = self._from(owners, starts[owners], wanted)
-            found += levels
+            all_levels += levels
             low += size
             # As many starts at once as look at about so many neighbours.
             size = max(1, min(2 * size, size * HOP_BLOCK_ROWS // max(looked_at, 1)))
-        return _together(found)
+        return _together(all_levels)
 
     def _from(self, owners: Rows, starts: Rows, wanted: Wanted) -> tuple[list[_Level], int]:
         """Walk from some starts, level by level, each in the order of the paths to its nodes.
@@ -90,7 +90,7 @@ class Walk(Struct, frozen=True):
         frontier = owners * width + starts
         visited = np.sort(frontier) if self.one_type else frontier[:0]
         steps: list[tuple[Rows, Rows]] = [(frontier, frontier)]
-        found: list[_Level] = []
+        levels: list[_Level] = []
         looked_at = 0
         for hop in range(1, self.most + 1):
             places = frontier % width
@@ -101,15 +101,15 @@ class Walk(Struct, frozen=True):
             if hop == self.least == 1 and self.one_type:
                 # Only an edge to itself leads back to a start, as hop 1.
                 loops = np.flatnonzero(targets == places[rows])
-                found += self._wanted(pairs[loops], rows[loops], steps, wanted)
+                levels += self._wanted(pairs[loops], rows[loops], steps, wanted)
             # What leads there is in order, so the first that does is the best.
             pairs, first = np.unique(pairs, return_index=True)
             new = ~np.isin(pairs, visited, assume_unique=True)
             pairs, parents = pairs[new], rows[first[new]]
             checkpoint()
             if hop >= self.least:
-                found += self._wanted(pairs, parents, steps, wanted)
-            all_there = left is not None and sum(len(item.pairs) for item in found) >= left
+                levels += self._wanted(pairs, parents, steps, wanted)
+            all_there = left is not None and sum(len(item.pairs) for item in levels) >= left
             if all_there or hop == self.most or not len(pairs):
                 break
             visited = np.sort(np.concatenate([visited, pairs]))
@@ -117,7 +117,7 @@ class Walk(Struct, frozen=True):
             order = self._order(pairs % width, parents)
             frontier = pairs[order]
             steps.append((frontier, parents[order]))
-        return found, looked_at
+        return levels, looked_at
 
     def _order(self, nodes: Rows, parents: Rows) -> Rows:
         """Return the order of the paths to some nodes, by ids from where paths begin."""
@@ -184,13 +184,13 @@ def expand_path(context: Context, step: Expand, variable: str, frame: Frame) -> 
     there = np.flatnonzero(starts >= 0)
     source = context.node(step.target_type)
     wanted = Wanted(nodes=context.matching(source, step.target_condition))
-    found = walk.paths(starts[there], wanted)
-    owners, nodes = np.divmod(found.pairs, walk.width)
+    paths = walk.paths(starts[there], wanted)
+    owners, nodes = np.divmod(paths.pairs, walk.width)
     offsets = np.zeros(len(starts) + 1, dtype=np.int64)
     np.cumsum(np.bincount(there[owners], minlength=len(starts)), out=offsets[1:])
     rows, at = Adjacency(offsets, nodes, None).follow(inverse.astype(np.int64))
     made = frame.take(rows).with_variable(step.target, nodes[at], source)
-    return made.with_variable(variable, at, Source.computed(variable, found.lists))
+    return made.with_variable(variable, at, Source.computed(variable, paths.lists))
 
 
 def expand_path_into(context: Context, step: ExpandInto, variable: str, frame: Frame) -> Frame:
@@ -200,11 +200,11 @@ def expand_path_into(context: Context, step: ExpandInto, variable: str, frame: F
     there = np.flatnonzero((frame.numbers[step.source] >= 0) & (ends >= 0))
     starts, inverse = np.unique(frame.numbers[step.source][there], return_inverse=True)
     asked = inverse.astype(np.int64) * walk.width + ends[there]
-    found = walk.paths(starts, Wanted(pairs=np.unique(asked)))
-    kept = np.flatnonzero(np.isin(asked, found.pairs))
-    at = np.searchsorted(found.pairs, asked[kept])
+    paths = walk.paths(starts, Wanted(pairs=np.unique(asked)))
+    kept = np.flatnonzero(np.isin(asked, paths.pairs))
+    at = np.searchsorted(paths.pairs, asked[kept])
     made = frame.take(there[kept])
-    return made.with_variable(variable, at, Source.computed(variable, found.lists))
+    return made.with_variable(variable, at, Source.computed(variable, paths.lists))
 
 
 def _walk(context: Context, step: Expand | ExpandInto) -> Walk:

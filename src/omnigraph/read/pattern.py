@@ -67,12 +67,12 @@ def run_steps(
 
 
 def _leading(steps: tuple[Step, ...], kind: type[S]) -> tuple[S, ...]:
-    found: list[S] = []
+    leading: list[S] = []
     for step in steps:
         if not isinstance(step, kind):
             break
-        found.append(step)
-    return tuple(found)
+        leading.append(step)
+    return tuple(leading)
 
 
 def _step(context: Context, step: Step, frame: Frame) -> Frame:
@@ -88,8 +88,8 @@ def _step(context: Context, step: Step, frame: Frame) -> Frame:
             keep = evaluate_condition(step.condition, columns, context.parameters, context.now)
             return frame.take(row_numbers(keep))
         case AntiJoin():
-            found = solutions(context, step.steps, frame, run_steps, bag=False)
-            return frame.take(np.flatnonzero(found == 0))
+            counts = solutions(context, step.steps, frame, run_steps, bag=False)
+            return frame.take(np.flatnonzero(counts == 0))
         case OptionalJoin():
             return _optional(context, step, frame)
         case Join():
@@ -102,13 +102,13 @@ def _scan(context: Context, step: NodeScan, frame: Frame) -> Frame:
     source = context.node(step.type_name)
     mask = context.matching(source, step.condition)
     if mask is None:
-        found = np.arange(context.columns.size(source.pin), dtype=np.int64)
+        numbers = np.arange(context.columns.size(source.pin), dtype=np.int64)
     else:
-        found = row_numbers(mask)
-    check_rows(frame.size * len(found))
-    rows = np.repeat(np.arange(frame.size, dtype=np.int64), len(found))
+        numbers = row_numbers(mask)
+    check_rows(frame.size * len(numbers))
+    rows = np.repeat(np.arange(frame.size, dtype=np.int64), len(numbers))
     crossed = frame.take(rows)
-    return crossed.with_variable(step.variable, np.tile(found, frame.size), source)
+    return crossed.with_variable(step.variable, np.tile(numbers, frame.size), source)
 
 
 def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
@@ -139,10 +139,10 @@ def _expand(context: Context, step: Expand, frame: Frame) -> Frame:
     if keep is not None:
         rows, targets = rows[keep], targets[keep]
         edges = None if edges is None else edges[keep]
-    found = frame.take(rows).with_variable(step.target, targets, source)
+    expanded = frame.take(rows).with_variable(step.target, targets, source)
     if step.edge_variable is not None and edges is not None:
-        found = found.with_variable(step.edge_variable, edges, context.edge(step.edges))
-    return found
+        expanded = expanded.with_variable(step.edge_variable, edges, context.edge(step.edges))
+    return expanded
 
 
 def _kept(
@@ -174,8 +174,8 @@ def _expand_into(context: Context, step: ExpandInto, frame: Frame) -> Frame:
         mask = context.matching(context.edge(step.edges), step.edge_condition)
         if mask is not None:
             keep &= mask[edges]
-        found = frame.take(rows[keep])
-        return found.with_variable(step.edge_variable, edges[keep], context.edge(step.edges))
+        kept = frame.take(rows[keep])
+        return kept.with_variable(step.edge_variable, edges[keep], context.edge(step.edges))
     adjacency = topology.by_pair[step.direction]
     if step.max_hops > 1:
         width = max(_width(topology, step.direction), 1)
@@ -189,15 +189,15 @@ def _width(topology: Topology, direction: Direction) -> int:
 
 
 def _optional(context: Context, step: OptionalJoin, frame: Frame) -> Frame:
-    found = correlated(context, step.steps, frame, run_steps)
-    matched = found.numbers[ROW]
+    inner = correlated(context, step.steps, frame, run_steps)
+    matched = inner.numbers[ROW]
     missing = np.setdiff1d(np.arange(frame.size), matched)
     rows = np.concatenate([matched, missing])
     numbers = {name: values[rows] for name, values in frame.numbers.items()}
     sources = dict(frame.sources)
     for name in step.variables:
         empty = np.full(len(missing), -1, dtype=np.int64)
-        numbers[name] = np.concatenate([found.numbers[name], empty])
-        sources[name] = found.sources[name]
+        numbers[name] = np.concatenate([inner.numbers[name], empty])
+        sources[name] = inner.sources[name]
     weights = None if frame.weights is None else frame.weights[rows]
-    return Frame(found.size + len(missing), numbers, sources, weights)
+    return Frame(inner.size + len(missing), numbers, sources, weights)

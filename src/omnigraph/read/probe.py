@@ -190,8 +190,8 @@ class _Probe:
         rows: dict[str, pa.Table] = {}
         for key in edges | {f"node:{name}" for name in self._wanted.nodes}:
             pin = self._context.pins[key]
-            found = self._rows.get(pin.path)
-            rows[pin.path] = self._empty(key) if found is None else _once(found)
+            table = self._rows.get(pin.path)
+            rows[pin.path] = self._empty(key) if table is None else _distinct_rows(table)
         columns = LocalColumns(rows)
         return replace(self._context, columns=columns, topologies=LocalTopologies(columns))
 
@@ -201,8 +201,8 @@ class _Probe:
                 case NodeScan():
                     reached[step.variable] = self._scan(step)
                 case Expand():
-                    found = self._expand(step, reached[step.source])
-                    reached[step.target] = found
+                    ids = self._expand(step, reached[step.source])
+                    reached[step.target] = ids
                 case ExpandInto():
                     self._expand(step, reached[step.source])
                 case AntiJoin() | OptionalJoin() | Join() | Apply():
@@ -223,22 +223,22 @@ class _Probe:
 
     def _expand(self, step: Expand | ExpandInto, starts: Ids) -> Ids:
         edge = united([self._context.catalog.edges[name] for name in step.edges])
-        frontier, seen, found = starts, set(starts), set[str]()
+        frontier, seen, ids = starts, set(starts), set[str]()
         for _hop in range(step.max_hops):
             new: set[str] = set()
             for table_key, near, far in _sides(edge, step.direction):
                 rows = self._fetch(table_key, near, frontier)
                 new.update(rows[far].to_pylist())
-            found |= new
+            ids |= new
             frontier = frozenset(new - seen)
             seen |= new
         self._nodes.setdefault(f"node:{edge.source}", set())
         self._nodes.setdefault(f"node:{edge.target}", set())
         other = edge.target if step.direction is not Direction.IN else edge.source
-        self._nodes[f"node:{other}"] |= found
-        if len(found) > PROBE_FRONTIER_MAX:
+        self._nodes[f"node:{other}"] |= ids
+        if len(ids) > PROBE_FRONTIER_MAX:
             raise TooWide
-        return frozenset(found)
+        return frozenset(ids)
 
     def _fetch(self, table_key: str, column: str, ids: Iterable[str]) -> pa.Table:
         """Return the rows whose column is one of the ids, and take them into the part."""
@@ -275,7 +275,7 @@ def _sides(edge: EdgeType, direction: Direction) -> Iterator[tuple[str, str, str
             yield member.table_key, "dst", "src"
 
 
-def _once(rows: pa.Table) -> pa.Table:
+def _distinct_rows(rows: pa.Table) -> pa.Table:
     """Return each row once, though several hops may have fetched it."""
     seen: set[str] = set()
     first = []

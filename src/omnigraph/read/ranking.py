@@ -159,17 +159,17 @@ class _Run:
 
     def scores(self, ranking: Nearest | Bm25 | Rrf) -> Scores:
         """Return the score of every row, NaN where it has none."""
-        found = self._known.get(ranking)
-        if found is None:
+        scores = self._known.get(ranking)
+        if scores is None:
             match ranking:
                 case Nearest():
-                    found = self._distances(ranking, None)
+                    scores = self._distances(ranking, None)
                 case Bm25():
-                    found = self._text_scores(ranking)
+                    scores = self._text_scores(ranking)
                 case Rrf():
-                    found = self._fused(ranking)
-            self._known[ranking] = found
-        return found
+                    scores = self._fused(ranking)
+            self._known[ranking] = scores
+        return scores
 
     def _entities(self, variable: str) -> tuple[Rows, Rows]:
         """Return the distinct nodes a variable stands for, and which of them each row has."""
@@ -188,10 +188,10 @@ class _Run:
         if query is None:
             return np.full(self._frame.size, np.nan)
         distinct, inverse = self._entities(ranking.variable)
-        found = self._ranker.columns.neighbours.distances(
+        distances = self._ranker.columns.neighbours.distances(
             source.pin, ranking.property, distinct, query, ranking.metric, depth=depth
         )
-        return found[inverse]
+        return distances[inverse]
 
     def _vector(self, ranking: Nearest, size: int) -> Scores | None:
         """Return the query vector; a text is embedded once, wherever it stands."""
@@ -213,10 +213,10 @@ class _Run:
         column = self._ranker.columns.text(source.pin, ranking.property, language)
         scores = column.scores(words)
         numbers = self._frame.numbers[ranking.variable]
-        found = np.full(self._frame.size, np.nan)
+        row_scores = np.full(self._frame.size, np.nan)
         bound = numbers >= 0
-        found[bound] = scores[numbers[bound]]
-        return found
+        row_scores[bound] = scores[numbers[bound]]
+        return row_scores
 
     def _fused(self, ranking: Rrf) -> Scores:
         k = self._ranker.constant(ranking.k)
@@ -230,9 +230,9 @@ class _Run:
 
     def _places_of(self, arm: Nearest | Bm25) -> Rows:
         """Return the place of every row's node in a ranking, from 0; -1 where it is not in it."""
-        found = self._places.get(arm)
-        if found is not None:
-            return found
+        row_places = self._places.get(arm)
+        if row_places is not None:
+            return row_places
         known = self._known.get(arm)
         if known is None and isinstance(arm, Nearest):
             # Not kept: as a column of its own the distance is wanted for every row.
@@ -243,7 +243,7 @@ class _Run:
         first = np.full(len(distinct), np.nan)
         first[inverse] = scores
         ids = self._ranker.columns.column(self._frame.sources[arm.variable].pin, "id")
-        # A nearest neighbour beyond what was asked for is nobody's neighbour.
+        # A nearest neighbour beyond what was asked for does not count as one.
         depth = self.depth if isinstance(arm, Nearest) else None
         ranked = _best(first, arm, depth)
         names = pc.rank(ids.take(distinct[ranked]), tiebreaker="first").to_numpy()
@@ -251,6 +251,6 @@ class _Run:
         order = np.lexsort((names, values))[:depth]
         places = np.full(len(distinct), -1, dtype=np.int64)
         places[ranked[order]] = np.arange(len(order))
-        found = places[inverse]
-        self._places[arm] = found
-        return found
+        row_places = places[inverse]
+        self._places[arm] = row_places
+        return row_places

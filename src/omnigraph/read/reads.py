@@ -72,15 +72,15 @@ class Reads(Struct, frozen=True):
 
 def reads_of(plan: ReadPlan) -> Reads:
     """Return what a plan reads."""
-    found: dict[str, set[str]] = {}
+    read_columns: dict[str, set[str]] = {}
     for expression in _expressions(plan):
         for part in walk(expression):
             named = column_name(part)
             if named is not None:
-                found.setdefault(named[0], set()).add(named[1])
+                read_columns.setdefault(named[0], set()).add(named[1])
     if (plan.sort_keys or plan.ranking is not None) and not plan.grouped and not plan.distinct:
         for name in plan.variables:
-            found.setdefault(name, set()).add("id")
+            read_columns.setdefault(name, set()).add("id")
     types: dict[str, str] = {}
     edges: dict[str, tuple[str, ...]] = {}
     for step in all_steps(plan.steps):
@@ -96,14 +96,16 @@ def reads_of(plan: ReadPlan) -> Reads:
             case AntiJoin() | OptionalJoin() | Apply():
                 # Rows outside and inside a block are matched by the ids of what they share.
                 for name in step.outer:
-                    found.setdefault(name, set()).add("id")
+                    read_columns.setdefault(name, set()).add("id")
             case _:
                 pass
     for name, several in edges.items():
-        if len(several) > 1 and name in found:
+        if len(several) > 1 and name in read_columns:
             # An id is unique within one type.
-            found[name].add(TYPE)
-    return Reads(types, edges, {name: tuple(sorted(columns)) for name, columns in found.items()})
+            read_columns[name].add(TYPE)
+    return Reads(
+        types, edges, {name: tuple(sorted(columns)) for name, columns in read_columns.items()}
+    )
 
 
 def _expressions(plan: ReadPlan) -> Iterator[Expression]:

@@ -19,7 +19,7 @@ from omnigraph.limits import QUERY_MEMORY, QUERY_MEMORY_SHARE, QUERY_TIME
 from omnigraph.values.results import Stage as Stage
 
 
-class Running(Struct, kw_only=True):
+class QueryControl(Struct, kw_only=True):
     """What the caller wants of a query besides its answer."""
 
     timeout_s: float | None = None
@@ -86,13 +86,13 @@ class Sized(Protocol):
 
 
 F = TypeVar("F", bound=Sized)
-_current: ContextVar[Running | None] = ContextVar("omnigraph_query", default=None)
+_current: ContextVar[QueryControl | None] = ContextVar("omnigraph_query", default=None)
 
 
 class watched:
     """Run a query so that its steps can be stopped and are recorded."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: QueryControl) -> None:
         self._running = running
 
     def __enter__(self) -> None:
@@ -163,7 +163,7 @@ def apart(*, again: bool = False) -> Iterator[None]:
 
 
 def traced(text: Callable[[], str], work: Callable[[], F], grows: Callable[[], float]) -> F:
-    """Do a step; when somebody wants to know, record it.
+    """Do a step; when the query is traced, record it.
 
     `grows` says by how much the step was expected to multiply the rows before it.
     """

@@ -107,8 +107,8 @@ class SearchColumns(TableColumns):
         wanted = text_query(match, self._constant)
         if wanted is None:
             return pa.nulls(len(super().column(pin, "id")), pa.bool_())
-        found = wanted.matches(self.text(pin, match.property, match.language))
-        return pa.array(found, pa.bool_(), mask=~found)
+        matches = wanted.matches(self.text(pin, match.property, match.language))
+        return pa.array(matches, pa.bool_(), mask=~matches)
 
 
 class TextQuery(Struct, frozen=True):
@@ -169,22 +169,22 @@ def searches(plan: ReadPlan) -> bool:
 
 def conditions_of(steps: tuple[Step, ...]) -> list[Expression]:
     """Return the conditions of steps and of the steps inside them."""
-    found: list[Expression | None] = []
+    conditions: list[Expression | None] = []
     for step in steps:
         match step:
             case NodeScan() | Filter():
-                found.append(step.condition)
+                conditions.append(step.condition)
             case Expand():
-                found += [step.edge_condition, step.target_condition]
+                conditions += [step.edge_condition, step.target_condition]
             case ExpandInto():
-                found.append(step.edge_condition)
+                conditions.append(step.edge_condition)
             case AntiJoin() | OptionalJoin():
-                found += conditions_of(step.steps)
+                conditions += conditions_of(step.steps)
             case Join():
-                found += [step.condition, *conditions_of(step.steps)]
+                conditions += [step.condition, *conditions_of(step.steps)]
             case Apply():
-                found += [step.aggregate, *conditions_of(step.steps)]
-    return [item for item in found if item is not None]
+                conditions += [step.aggregate, *conditions_of(step.steps)]
+    return [item for item in conditions if item is not None]
 
 
 def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
@@ -203,7 +203,7 @@ def transform_plan(plan: ReadPlan, change: Change) -> ReadPlan:
 
 
 def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
-    found: list[Step] = []
+    changed: list[Step] = []
     for step in steps:
         if isinstance(step, AntiJoin | OptionalJoin | Join | Apply):
             step = replace(step, steps=_transform_steps(step.steps, change))
@@ -216,8 +216,8 @@ def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
             for name in names
             if (value := getattr(step, name)) is not None
         }
-        found.append(replace(step, **conditions) if conditions else step)
-    return tuple(found)
+        changed.append(replace(step, **conditions) if conditions else step)
+    return tuple(changed)
 
 
 def constants(parameters: Mapping[str, LiteralValue], now: datetime.datetime) -> Constant:

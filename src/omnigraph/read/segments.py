@@ -79,14 +79,14 @@ class Segments:
         `load` finds what another process has computed.
         """
         table = self._tables.open(pin.path, pin.version)
-        found: list[Segment[T]] = []
+        segments: list[Segment[T]] = []
         start = 0
         for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
             kept, alive = self._of_group(table, group, name, kind, build, load)
             rows = len(kept.addresses) if alive is None else int(alive.sum())
-            found.append(Segment(kept.value, start, rows, alive))
+            segments.append(Segment(kept.value, start, rows, alive))
             start += rows
-        return found
+        return segments
 
     def _of_group(
         self,
@@ -126,8 +126,8 @@ class Segments:
 
 def _addresses(table: Table, group: FragmentGroup) -> Addresses:
     rows = table.scan(columns=[], row_address=True, fragments=group.fragments)
-    found: Addresses = rows["_rowaddr"].to_numpy()
-    return found
+    addresses: Addresses = rows["_rowaddr"].to_numpy()
+    return addresses
 
 
 def _alive(known: Addresses, present: Addresses) -> Mask | None:

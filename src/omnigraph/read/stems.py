@@ -19,5 +19,5 @@ def stem(word: str, language: str) -> str:
     if stemmer is None:
         # What calls this keeps the stems of a text itself.
         stemmer = _kept.__dict__[language] = Stemmer.Stemmer(language, maxCacheSize=0)
-    found: str = stemmer.stemWord(word)
-    return found
+    stemmed: str = stemmer.stemWord(word)
+    return stemmed

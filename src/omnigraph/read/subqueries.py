@@ -42,8 +42,8 @@ def solutions(
     if tree is not None:
         return ways_through(context, tree, frame.sources[tree.root], frame.numbers[tree.root])
     # For which rows there is a solution is all that is read of the inner pattern.
-    found = correlated(context, steps, frame, run, Needs(frozenset([ROW]), bag=bag))
-    return grouped_sums(found.numbers[ROW], found.weights, frame.size)
+    inner = correlated(context, steps, frame, run, Needs(frozenset([ROW]), bag=bag))
+    return grouped_sums(inner.numbers[ROW], inner.weights, frame.size)
 
 
 def apply_subquery(context: Context, step: Apply, frame: Frame, run: Run) -> Frame:
@@ -82,14 +82,14 @@ def _aggregated(
 ) -> pa.Array:
     """Return an aggregate over the solutions of each row."""
     needs = Needs(frozenset([ROW]) | variables_of(wanted))
-    found = correlated(context, step.steps, outer, run, needs).listed()
-    arguments = argument_of(context, wanted, FrameColumns(found, context.columns))
-    rows = pa.array(found.numbers[ROW])
-    places = pa.array(np.arange(found.size, dtype=np.int64))
+    inner = correlated(context, step.steps, outer, run, needs).listed()
+    arguments = argument_of(context, wanted, FrameColumns(inner, context.columns))
+    rows = pa.array(inner.numbers[ROW])
+    places = pa.array(np.arange(inner.size, dtype=np.int64))
     table = pa.table({"row": rows, "a0": arguments, "#row": places})
     groups = aggregate_table(table, ["row"], [wanted])
     results = groups.column("r0").combine_chunks()
     place = np.full(outer.size, -1, dtype=np.int64)
-    place[found.numbers[ROW][np.asarray(groups.column("#row"))]] = np.arange(len(results))
+    place[inner.numbers[ROW][np.asarray(groups.column("#row"))]] = np.arange(len(results))
     values = pc.take(results, pa.array(place, mask=place < 0))
     return pc.fill_null(values, 0) if wanted.function is AggregateFunction.COUNT else values

@@ -53,14 +53,14 @@ class TextSegment:
 
     def any_of(self, words: Sequence[str]) -> Mask:
         """Tell which rows hold one of the words."""
-        found = np.zeros(len(self.lengths), dtype=bool)
+        mask = np.zeros(len(self.lengths), dtype=bool)
         for word in words:
-            found[self.occurrences(word)[0]] = True
-        return found
+            mask[self.occurrences(word)[0]] = True
+        return mask
 
     def phrase(self, words: Sequence[tuple[int, str]]) -> Mask:
         """Tell which rows hold the words at the same distances from each other."""
-        found = np.zeros(len(self.lengths), dtype=bool)
+        mask = np.zeros(len(self.lengths), dtype=bool)
         starts: Rows | None = None
         # Rare words first: they leave little to look for.
         for place, word in sorted(words, key=lambda item: len(self.occurrences(item[1])[0])):
@@ -69,20 +69,20 @@ class TextSegment:
             keys = (rows.astype(np.int64) << _ROW_SHIFT) + (places - np.int64(place) + _PLACE_ZERO)
             starts = keys if starts is None else starts[_within(starts, keys)]
             if not len(starts):
-                return found
+                return mask
         if starts is not None:
-            found[(starts >> _ROW_SHIFT).astype(np.int64)] = True
-        return found
+            mask[(starts >> _ROW_SHIFT).astype(np.int64)] = True
+        return mask
 
     def similar(self, word: str, *, edits: int) -> list[str]:
         """Return the words within a number of edits of a word."""
-        found: list[str] = []
+        similar: list[str] = []
         for size, (words, letters) in self._by_length.items():
             if abs(size - len(word)) > edits:
                 continue
             near = _distances(word, letters) <= edits
-            found += [words[index] for index in np.nonzero(near)[0]]
-        return found
+            similar += [words[index] for index in np.nonzero(near)[0]]
+        return similar
 
     @cached_property
     def _by_length(self) -> dict[int, tuple[list[str], Letters]]:
@@ -99,8 +99,8 @@ class TextSegment:
 def _within(values: Rows, ordered: Rows) -> Mask:
     """Tell which values occur in an ordered array."""
     places = np.searchsorted(ordered, values)
-    found: Mask = ordered[np.where(places == len(ordered), 0, places)] == values
-    return found
+    mask: Mask = ordered[np.where(places == len(ordered), 0, places)] == values
+    return mask
 
 
 def build_text_segment(texts: pa.Array, language: str) -> TextSegment:
@@ -157,15 +157,15 @@ class TextColumn:
         """Tell which rows hold a word within a number of edits of one of the words."""
         is_stop = partial(is_stop_word, language=self._language)
         only_stop_words = all(map(is_stop, words))
-        found: list[Mask] = []
+        masks: list[Mask] = []
         for item in self._segments:
             near: list[str] = []
             for word in words:
                 near += item.value.similar(word, edits=edits)
             if not only_stop_words:
                 near = [word for word in near if not is_stop(word)]
-            found.append(item.live(item.value.any_of(near)))
-        return self._gather(found)
+            masks.append(item.live(item.value.any_of(near)))
+        return self._gather(masks)
 
     def _gather(self, parts: list[Mask]) -> Mask:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)

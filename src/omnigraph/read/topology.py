@@ -108,14 +108,14 @@ class Topology:
 
     def copied(self) -> Topology:
         """Return another one of the same edges: what is made of it is not kept here."""
-        found = Topology(
+        copy = Topology(
             self.ends,
             source_count=self.source_count,
             target_count=self.target_count,
             rows=self.rows,
         )
-        found.by_pair.update(self.by_pair)
-        return found
+        copy.by_pair.update(self.by_pair)
+        return copy
 
     def _every_edge(self, direction: Direction) -> Adjacency:
         sources, targets, edges = self.ends.sources, self.ends.targets, self.ends.positions()
@@ -135,9 +135,9 @@ class Topology:
                 )
 
     def _every_pair(self, direction: Direction) -> Adjacency:
-        found = None if self.kept is None else self.kept.pairs(direction)
-        if found is not None:
-            return found
+        pairs = None if self.kept is None else self.kept.pairs(direction)
+        if pairs is not None:
+            return pairs
         sources, targets = self.ends.sources, self.ends.targets
         sizes = (self.source_count, self.target_count)
         match direction:
@@ -177,7 +177,7 @@ class Topology:
             np.concatenate([known.targets, targets]),
             edges,
         )
-        found = Topology(ends, source_count=counts[0], target_count=counts[1], rows=rows)
+        topology = Topology(ends, source_count=counts[0], target_count=counts[1], rows=rows)
         for direction, made in list(self.by_pair.items()):
             one, other = {
                 Direction.OUT: (sources, targets),
@@ -188,8 +188,8 @@ class Topology:
                 ),
             }[direction]
             size = counts[1] if direction is Direction.IN else counts[0]
-            found.by_pair[direction] = patched(made, one, other, size)
-        return found
+            topology.by_pair[direction] = patched(made, one, other, size)
+        return topology
 
 
 class TopologySource(Protocol):
@@ -202,7 +202,7 @@ class TopologySource(Protocol):
         """Return the topology of edges of several types as one."""
 
 
-def united_topology(edge: EdgeUnion, found: Sequence[Topology]) -> Topology:
+def united_topology(edge: EdgeUnion, topologies: Sequence[Topology]) -> Topology:
     """Return the topologies of the members of a union as one.
 
     Edges are numbered as if the tables of the members were one after the other.
@@ -211,7 +211,7 @@ def united_topology(edge: EdgeUnion, found: Sequence[Topology]) -> Topology:
     targets: list[Rows] = []
     edges: list[Rows] = []
     rows = 0
-    for member, topology in zip(edge.members, found, strict=True):
+    for member, topology in zip(edge.members, topologies, strict=True):
         known = topology.ends
         both = (known.sources, known.targets)
         one, other = reversed(both) if edge.is_turned(member) else both
@@ -222,8 +222,8 @@ def united_topology(edge: EdgeUnion, found: Sequence[Topology]) -> Topology:
     ends = Ends(np.concatenate(sources), np.concatenate(targets), np.concatenate(edges))
     return Topology(
         ends,
-        source_count=found[0].source_count,
-        target_count=found[0].target_count,
+        source_count=topologies[0].source_count,
+        target_count=topologies[0].target_count,
         rows=rows,
     )
 
@@ -275,13 +275,13 @@ class Topologies:
     def get(self, edge: EdgeType, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Return the topology of an edge type in one snapshot."""
         key = self._key(pin, source, target)
-        found = self._cache.get(key)
-        if isinstance(found, Topology):
-            self._cache.resize(key, found.size_bytes)
-            return found
+        topology = self._cache.get(key)
+        if isinstance(topology, Topology):
+            self._cache.resize(key, topology.size_bytes)
+            return topology
         with self.turn(pin):
-            found = self._cache.get(key)
-            return found if isinstance(found, Topology) else self._made(pin, source, target)
+            topology = self._cache.get(key)
+            return topology if isinstance(topology, Topology) else self._made(pin, source, target)
 
     def turn(self, pin: Pin) -> threading.Lock:
         """Return the lock of those who make a topology of an edge table."""
@@ -292,17 +292,17 @@ class Topologies:
         ends = (pins[f"node:{edge.source}"], pins[f"node:{edge.target}"])
         tables = [pins[member.table_key] for member in edge.members]
         key = ("union", *((item.path, item.version) for item in (*tables, *ends)))
-        found = self._cache.get(key)
-        if not isinstance(found, Topology):
+        topology = self._cache.get(key)
+        if not isinstance(topology, Topology):
             back = (ends[1], ends[0])
             parts = [
                 self.get(member, pin, *(back if edge.is_turned(member) else ends))
                 for member, pin in zip(edge.members, tables, strict=True)
             ]
-            found = united_topology(edge, parts)
-            self._cache.put(key, found, found.size_bytes)
-        self._cache.resize(key, found.size_bytes)
-        return found
+            topology = united_topology(edge, parts)
+            self._cache.put(key, topology, topology.size_bytes)
+        self._cache.resize(key, topology.size_bytes)
+        return topology
 
     def _made(self, pin: Pin, source: Pin, target: Pin) -> Topology:
         """Make a topology from a known one if that is possible, else from its tables."""
@@ -328,7 +328,7 @@ class Topologies:
         return topology
 
     def _known(self, pin: Pin, source: Pin, target: Pin) -> _Known | None:
-        """Return the newest topology of these lines of versions, or of one they left."""
+        """Return the newest topology of these branches of tables, or of one they left."""
         root = split_branch(pin.path)[0]
         for line in ((pin.path, source.path, target.path), pin.path, root):
             known = self._newest.get(line)
@@ -339,20 +339,20 @@ class Topologies:
     def known(self, pin: Pin, source: Pin, target: Pin) -> Topology | None:
         """Return the topology of an edge type if it is in memory."""
         key = self._key(pin, source, target)
-        found = self._cache.get(key)
-        if not isinstance(found, Topology):
+        topology = self._cache.get(key)
+        if not isinstance(topology, Topology):
             return None
-        self._cache.resize(key, found.size_bytes)
-        return found
+        self._cache.resize(key, topology.size_bytes)
+        return topology
 
     def like(
         self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
     ) -> Topology | None:
         """Return a copy of the newest topology of these lines if it has the same rows."""
         known = self._known(pin, source, target)
-        found = None if known is None else self._cache.get(known.key)
+        topology = None if known is None else self._cache.get(known.key)
         same = known is not None and known.layouts == layouts
-        return found.copied() if same and isinstance(found, Topology) else None
+        return topology.copied() if same and isinstance(topology, Topology) else None
 
     def resident(self, pin: Pin, source: Pin, target: Pin) -> bool:
         """Whether a topology is in memory, or one it can be made from at little cost."""
@@ -378,11 +378,11 @@ class Topologies:
         nodes = {item: TextTable(self._columns.column(item, "id")) for item in (source, target)}
         # Finding texts takes most of the time, and NumPy leaves the interpreter meanwhile.
         with ThreadPoolExecutor(2) as pool:
-            found = [
+            futures = [
                 pool.submit(self._numbered, pin, name, nodes[node])
                 for name, node in (("src", source), ("dst", target))
             ]
-        starts, ends = (item.result() for item in found)
+        starts, ends = (item.result() for item in futures)
         whole = (starts >= 0) & (ends >= 0)
         if whole.all():
             return Ends(starts, ends, None)
@@ -391,8 +391,8 @@ class Topologies:
     def _numbered(self, pin: Pin, name: str, nodes: TextTable) -> Rows:
         """Return the numbers of the nodes at one end of all edges; few texts are held at once."""
         parts = self._columns.parts(pin, name, nodes.rows_at_once)
-        found = [nodes.find(part) for part in parts]
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
+        numbers = [nodes.find(part) for part in parts]
+        return np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int32)
 
     def _from_kept(
         self, pin: Pin, source: Pin, target: Pin, layouts: tuple[Layout, ...]
@@ -445,9 +445,9 @@ class Topologies:
         # This may need an old version of the tables, which may be gone.
         with contextlib.suppress(StorageError, NotFoundError):
             renumbered = self._renumbered(base, known, layouts, (source, target))
-            found = self._extended(renumbered, added, source, target)
+            topology = self._extended(renumbered, added, source, target)
             count("topology_patches")
-            return found
+            return topology
         return None
 
     def _renumbered(

@@ -1,8 +1,8 @@
 """The first connected part of a pattern as a tree, and what the rest of a query needs of it.
 
 A scan and the expansions that grow from it join variables without cycles, so the same rows come
-out whichever variable the walk starts at. Variables nobody reads later need not be listed: it is
-enough to know how many ways there are.
+out whichever variable the walk starts at. Variables that the rest of a query does not read
+need not be listed: it is enough to know how many ways there are.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Needs(Struct, frozen=True):
 
     def before(self, steps: Iterable[Step]) -> frozenset[str]:
         """Return what steps read, and what is read after them."""
-        found = self.variables or frozenset()
+        needed = self.variables or frozenset()
         for step in steps:
-            found |= _needed_by_step(step)
-        return found
+            needed |= _needed_by_step(step)
+        return needed
 
     def ahead_of(self, steps: Iterable[Step]) -> Needs:
         """Return what is read from before some steps on."""
@@ -117,15 +117,15 @@ class Tree(Struct, frozen=True):
 
     def links_from(self, name: str, *, without: frozenset[int]) -> list[Link]:
         """Return the links at a variable, walked away from it."""
-        found: list[Link] = []
+        links: list[Link] = []
         for link in self.links:
             if link.number in without:
                 continue
             if link.source == name:
-                found.append(link)
+                links.append(link)
             elif link.target == name:
-                found.append(link.reversed())
-        return found
+                links.append(link.reversed())
+        return links
 
     def dangling(self, link: Link) -> bool:
         """Whether nothing behind a link is read later: it only counts ways."""
@@ -243,9 +243,9 @@ def _needed_by_output(plan: ReadPlan, never_null: frozenset[str]) -> frozenset[s
     expressions = [column.expression for column in plan.columns]
     expressions += [key.expression for key in plan.sort_keys]
     if not plan.grouped:
-        found = frozenset(name for item in expressions for name in variables_of(item))
+        variables = frozenset(name for item in expressions for name in variables_of(item))
         ties = plan.sort_keys and not plan.distinct
-        return found | frozenset(plan.variables) if ties else found
+        return variables | frozenset(plan.variables) if ties else variables
     if not all(is_weighable(item) for part in expressions for item in aggregates_of(part)):
         return None
     needed: frozenset[str] = frozenset()
@@ -277,10 +277,10 @@ def _needed_by_step(step: Step) -> frozenset[str]:
         case Filter():
             return variables_of(step.condition)
         case AntiJoin() | OptionalJoin() | Apply():
-            found = frozenset(step.outer)
+            needed = frozenset(step.outer)
             for inner in step.steps:
-                found |= _needed_by_step(inner)
-            return found
+                needed |= _needed_by_step(inner)
+            return needed
         case Join():
             # Its steps read variables of their own only.
             return frozenset() if step.condition is None else variables_of(step.condition)
@@ -288,17 +288,17 @@ def _needed_by_step(step: Step) -> frozenset[str]:
 
 def never_null(steps: Iterable[Step]) -> frozenset[str]:
     """Return the variables that steps add and that are something in every row."""
-    found: set[str | None] = set()
+    names: set[str | None] = set()
     for step in steps:
         match step:
             case NodeScan():
-                found.add(step.variable)
+                names.add(step.variable)
             case Expand():
-                found |= {step.target, step.edge_variable, step.path_variable}
+                names |= {step.target, step.edge_variable, step.path_variable}
             case ExpandInto():
-                found |= {step.edge_variable, step.path_variable}
+                names |= {step.edge_variable, step.path_variable}
             case Join():
-                found |= never_null(step.steps)
+                names |= never_null(step.steps)
             case _:
                 pass
-    return frozenset(name for name in found if name is not None)
+    return frozenset(name for name in names if name is not None)

@@ -57,10 +57,10 @@ class VectorColumn:
 
     def distances(self, rows: Rows, query: Scores, metric: Metric = Metric.L2) -> Scores:
         """Return the distance of some rows, NaN where a row has no vector."""
-        found = np.full(len(rows), np.nan)
+        distances = np.full(len(rows), np.nan)
         for segment, inside, places in self._parts(rows):
-            found[inside] = distances_of(segment, places, query, metric)
-        return found
+            distances[inside] = distances_of(segment, places, query, metric)
+        return distances
 
     def nearest(
         self, rows: Rows, query: Scores, metric: Metric = Metric.L2, *, depth: int
@@ -80,9 +80,9 @@ class VectorColumn:
                 return self.distances(rows, query, metric)
         limit = np.partition(high, depth - 1)[depth - 1]
         chosen = np.nonzero(low <= limit)[0]
-        found = np.full(len(rows), np.nan)
-        found[chosen] = self.distances(rows[chosen], query, metric)
-        return found
+        distances = np.full(len(rows), np.nan)
+        distances[chosen] = self.distances(rows[chosen], query, metric)
+        return distances
 
     def _parts(self, rows: Rows) -> Iterator[tuple[VectorSegment, Rows, Rows]]:
         """Yield, per segment, which of the rows have a vector in it, and where."""
@@ -113,24 +113,24 @@ def distances_of(segment: VectorSegment, places: Rows, query: Scores, metric: Me
 
 def _products(matrix: Vectors, places: Rows, query: Scores) -> Scores:
     """Return the products with a vector, in 64 bits and row by row as `squares_of` does."""
-    found = np.empty(len(places))
+    products = np.empty(len(places))
     step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))
     for start in range(0, len(places), step):
         block = matrix[places[start : start + step]].astype(np.float64)
         block *= query
-        found[start : start + step] = np.einsum("ij->i", block)
-    return found
+        products[start : start + step] = np.einsum("ij->i", block)
+    return products
 
 
 def squares_of(matrix: Vectors, places: Rows, query: Scores) -> Scores:
     """Return squared distances: in 64 bits and row by row, whatever rows are computed together."""
-    found = np.empty(len(places))
+    squares = np.empty(len(places))
     step = max(1, VECTOR_BLOCK_VALUES // max(1, matrix.shape[1]))
     for start in range(0, len(places), step):
         block = matrix[places[start : start + step]].astype(np.float64)
         block -= query
-        found[start : start + step] = np.einsum("ij,ij->i", block, block)
-    return found
+        squares[start : start + step] = np.einsum("ij,ij->i", block, block)
+    return squares
 
 
 def _bounds(

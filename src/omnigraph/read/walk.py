@@ -1,8 +1,8 @@
 """Walks a tree of variables from its most selective one.
 
-Branches nobody reads are not listed: for each node it is computed how many ways there are through
-them, and that becomes the weight of the row. A variable that is not needed any more is dropped,
-and rows that have become equal are merged.
+Branches that the rest of a query does not read are not listed: for each node it is computed how
+many ways there are through them, and that becomes the weight of the row. A variable that is not
+needed any more is dropped, and rows that have become equal are merged.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ class _Walk:
         size = self._context.columns.size(source.pin)
         self._choices[self._tree.root] = Choice(source, size)
         there = np.flatnonzero(nodes >= 0)
-        found = np.zeros(len(nodes), dtype=np.int64)
+        ways = np.zeros(len(nodes), dtype=np.int64)
         if len(there):
             links = self._tree.links_from(self._tree.root, without=frozenset())
-            found[there] = _valued(
+            ways[there] = _valued(
                 lambda chosen: self._ways_behind(links, chosen, frozenset()), nodes[there], size
             )
-        return found
+        return ways
 
     # ---- where to start -------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class _Walk:
         if not self._tree.can_turn or len(self._choices) == 1:
             return self._tree.root
         # A key names one node at most: nothing else can be a better start.
-        by_key = [name for name, found in self._choices.items() if found.numbers is not None]
+        by_key = [name for name, choice in self._choices.items() if choice.numbers is not None]
         if by_key:
             return self._tree.root if self._tree.root in by_key else by_key[0]
         return self._cheapest()
@@ -236,13 +236,13 @@ class _Walk:
 
     def _next_links(self, frame: Frame) -> list[Link]:
         """Return the links that can be walked now: counting ones first, as they drop rows."""
-        found = [
+        links = [
             link
             for name in frame.numbers
             if name in self._choices
             for link in self._tree.links_from(name, without=self._done)
         ]
-        return sorted(found, key=lambda link: (not self._tree.dangling(link), link.number))
+        return sorted(links, key=lambda link: (not self._tree.dangling(link), link.number))
 
     def _weigh(self, frame: Frame, link: Link) -> Frame:
         """Multiply weights by the number of ways through a branch; rows without any go."""
@@ -266,15 +266,15 @@ class _Walk:
         if keep is not None:
             rows, targets = rows[keep], targets[keep]
             edges = None if edges is None else edges[keep]
-        found = frame.take(rows)
-        found = found.with_variable(link.target, targets, self._choices[link.target].source)
+        listed = frame.take(rows)
+        listed = listed.with_variable(link.target, targets, self._choices[link.target].source)
         variable = link.step.edge_variable
         if variable is not None and edges is not None:
-            found = found.with_variable(variable, edges, self._context.edge(link.step.edges))
-        return found
+            listed = listed.with_variable(variable, edges, self._context.edge(link.step.edges))
+        return listed
 
     def _merge(self, frame: Frame) -> Frame:
-        """Drop variables nobody reads any more; with one left, make equal rows one."""
+        """Drop variables that nothing reads any more; with one left, make equal rows one."""
         names = [
             name
             for name in frame.numbers
@@ -333,8 +333,8 @@ class _Walk:
         if link.single_hop and len(nodes) * EDGES_IN_PLACE_SHARE >= self._choices[link.source].size:
             # Looking at every edge as it lies in memory beats gathering those of most nodes.
             adjacency = _adjacency(self._context.topology(link.step.edges), link)
-            found = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
-            return self._ways_of(link, *found, without)[nodes]
+            arrays = adjacency.targets, adjacency.edges, adjacency.offsets[1:]
+            return self._ways_of(link, *arrays, without)[nodes]
         rows, targets, edges = self._neighbours(link, nodes)
         ends = np.cumsum(np.bincount(rows, minlength=len(nodes)))
         return self._ways_of(link, targets, edges, ends, without)

@@ -82,8 +82,8 @@ def keep_words(tables: Tables, pin: Pin, name: str, language: str) -> None:
     table = tables.open(pin.path, pin.version)
     for group in fragment_groups(table, rows_min=SEGMENT_ROWS_MIN):
         if _is_worth(group) and files.load(table, group, name) is None:
-            found = Segments.computed(table, group, name, build)
-            files.save(table, group, name, found)
+            kept = Segments.computed(table, group, name, build)
+            files.save(table, group, name, kept)
 
 
 def _is_worth(group: FragmentGroup) -> bool:

@@ -55,16 +55,16 @@ def normal_form(piece: str, language: str) -> str | None:
     word = piece.lower() if piece.isascii() else unicodedata.normalize("NFC", piece.casefold())
     if language == ENGLISH:
         # English has no accents of its own: those of borrowed words are not always written.
-        word = _plain(word)
+        word = _strip_accents(word)
         stemmed = word.isascii() and word.isalpha()
     else:
         stemmed = language != NO_LANGUAGE and not any(map(str.isnumeric, word))
-    if not word or len(_plain(word)) > WORD_CHARS_MAX:
+    if not word or len(_strip_accents(word)) > WORD_CHARS_MAX:
         return None
-    return _plain(stems.stem(word, language)) if stemmed else _plain(word)
+    return _strip_accents(stems.stem(word, language)) if stemmed else _strip_accents(word)
 
 
-def _plain(word: str) -> str:
+def _strip_accents(word: str) -> str:
     """Return a word without accents."""
     if word.isascii():
         return word
@@ -93,14 +93,14 @@ def split(texts: pa.Array, vocabulary: dict[str, int], language: str) -> tuple[R
     New words are added to the vocabulary. Words that are too long are left out.
     """
     numbers = _Numbers(vocabulary, language)
-    found = [
+    chunks = [
         _split_chunk(texts.slice(start, TEXT_CHUNK_ROWS), start, numbers)
         for start in range(0, len(texts), TEXT_CHUNK_ROWS)
     ]
-    if not found:
+    if not chunks:
         empty = np.empty(0, dtype=np.int32)
         return empty, empty, empty
-    rows, places, words = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    rows, places, words = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
     return rows, places, words
 
 

@@ -31,19 +31,19 @@ class RemoteBlobs:
     ) -> BlobStat:
         """Describe a blob."""
         params = _selector(kind, type_name, id, prop, branch, commit)
-        found = self._connection.head("/blob", params)
-        external = found.status_code == 302
+        response = self._connection.head("/blob", params)
+        external = response.status_code == 302
         return BlobStat(
             entity=kind,
             type_name=type_name,
             id=id,
             property_name=prop,
-            size=None if external else int(found.headers["content-length"]),
-            uri=found.headers["location"] if external else None,
-            etag=found.headers["etag"].strip('"'),
+            size=None if external else int(response.headers["content-length"]),
+            uri=response.headers["location"] if external else None,
+            etag=response.headers["etag"].strip('"'),
             branch=None if commit else branch or MAIN,
             snapshot=commit,
-            resolved_snapshot=found.headers[SNAPSHOT_ID],
+            resolved_snapshot=response.headers[SNAPSHOT_ID],
         )
 
     def open(
@@ -58,11 +58,11 @@ class RemoteBlobs:
     ) -> BinaryIO:
         """Return a blob as a binary file; it is fetched whole."""
         params = _selector(kind, type_name, id, prop, branch, commit)
-        with self._connection.stream("GET", "/blob", params=params) as found:
-            if found.status_code == 302:
-                uri = found.headers["location"]
+        with self._connection.stream("GET", "/blob", params=params) as response:
+            if response.status_code == 302:
+                uri = response.headers["location"]
                 raise ExternalBlobSourceError(uri=uri, reason="external values are not fetched")
-            return io.BytesIO(found.read())
+            return io.BytesIO(response.read())
 
 
 def _selector(

@@ -34,8 +34,8 @@ class RemoteBranches:
 
     def details(self) -> tuple[BranchInfo, ...]:
         """Return all branches with where and when they were made; those the actor may read."""
-        found = BranchList.from_json(self._connection.get("/branches", {"details": True}))
-        return found.details
+        branches = BranchList.from_json(self._connection.get("/branches", {"details": True}))
+        return branches.details
 
     def heads(self, base: str = MAIN) -> BranchHeads:
         """Return all branches with their newest commits, and how far each is from a base."""
@@ -61,8 +61,8 @@ class RemoteBranches:
     ) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`."""
         body = {"name": name, "from": str(from_)}
-        found = self._connection.change("POST", "/branches", body, expected_head=expected_head)
-        return BranchInfo.from_json(found["details"])
+        answer = self._connection.change("POST", "/branches", body, expected_head=expected_head)
+        return BranchInfo.from_json(answer["details"])
 
     def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Remove a branch and what only it holds."""
@@ -97,14 +97,14 @@ class RemoteBranches:
         """Merge a branch into another, as the embedded `Branches.merge` does."""
         body = _merge_body(source, into, resolve, property_merge)
         body |= {"checks": [*checks], "delete_branch": delete_source}
-        found = self._connection.write(
+        answer = self._connection.write(
             "/branches/merge",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        return MergeResult.from_json(found)
+        return MergeResult.from_json(answer)
 
     def cherry_pick(
         self,
@@ -146,10 +146,10 @@ class RemoteBranches:
         message: str | None,
     ) -> GraphCommit | None:
         path = f"/commits/{quote(commit_id, safe='')}/{verb}"
-        found = self._connection.write(
+        answer = self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
-        return CommitMade.from_json(found).commit
+        return CommitMade.from_json(answer).commit
 
 
 def _merge_body(source: str, into: str, resolve: Resolution | None, property_merge: bool) -> Json:
@@ -184,8 +184,8 @@ class RemoteTags:
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
         body = {"name": name, **state_fields(branch, commit, version, None, timestamp)}
-        found = self._connection.change("POST", "/tags", body, expected_head=expected_head)
-        return Tag.from_json(found)
+        answer = self._connection.change("POST", "/tags", body, expected_head=expected_head)
+        return Tag.from_json(answer)
 
     def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays."""

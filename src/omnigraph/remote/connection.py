@@ -133,10 +133,10 @@ class Connection:
         """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
         options: Json = {"content": content} if body is None else {"json": _known(body)}
         headers = {} if content is None else {"Content-Type": content_type}
-        found = self._write(
+        response = self._write(
             path, expected_head, operation_id, message, headers, params=params, **options
         )
-        return _body(found)
+        return _body(response)
 
     def invoke(
         self,
@@ -185,8 +185,8 @@ class Connection:
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
         sent = _known(body) if body else None
-        found = self._persist(method, path, json=sent, headers=headers)
-        return _body(_checked(found, self._login_hint))
+        response = self._persist(method, path, json=sent, headers=headers)
+        return _body(_checked(response, self._login_hint))
 
     def head(self, path: str, params: Parameters) -> Response:
         """Ask about something without getting it; a redirect is an answer."""
@@ -306,8 +306,8 @@ def _known(body: Json) -> Json:
 
 
 def _parameters(params: Parameters | None) -> Parameters | None:
-    found = _known(dict(params or {}))
-    return {n: str(v).lower() if isinstance(v, bool) else v for n, v in found.items()} or None
+    known = _known(dict(params or {}))
+    return {n: str(v).lower() if isinstance(v, bool) else v for n, v in known.items()} or None
 
 
 def _accept(accept: str | None) -> dict[str, str]:
@@ -354,9 +354,9 @@ def _failure(response: Answer) -> OmniGraphError:
 
 def _body(response: Answer) -> Json:
     try:
-        found = response.json()
+        body = response.json()
     except ValueError as error:
         raise StorageError(
             "the answer is not from an OmniGraph server", hint="check the address"
         ) from error
-    return found if isinstance(found, dict) else {}
+    return body if isinstance(body, dict) else {}

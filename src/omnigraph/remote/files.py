@@ -76,10 +76,10 @@ def _given(envelope: dict[str, object], columns: set[str]) -> dict[str, object]:
     """Leave out what the frame does not say: the server knows ids and defaults."""
     data = envelope["data"]
     if isinstance(data, dict):
-        found = {name: value for name, value in data.items() if name in columns}
-        if found.get("id") is None:
-            found.pop("id", None)
-        envelope["data"] = found
+        fields = {name: value for name, value in data.items() if name in columns}
+        if fields.get("id") is None:
+            fields.pop("id", None)
+        envelope["data"] = fields
     return envelope
 
 

@@ -73,9 +73,9 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
     @classmethod
     def over(cls, connection: Connection) -> Self:
         """Return the graph at the other end of a connection."""
-        found = cls.__new__(cls)
-        found._use(connection)
-        return found
+        graph = cls.__new__(cls)
+        graph._use(connection)
+        return graph
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
@@ -184,9 +184,9 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         """Run a read query as `query` does; rows come as JSON if that can hold them."""
         state = state_fields(branch, commit, version, tag, timestamp)
         body = _query_body(source, params, name, timeout) | state
-        found = rows_from(self._connection.post("/query", body, accept=NDJSON))
-        if found is not None:
-            return found
+        rows = rows_from(self._connection.post("/query", body, accept=NDJSON))
+        if rows is not None:
+            return rows
         state = {"branch": branch, "commit": commit, "version": version}
         return self.query(
             source, params, name=name, tag=tag, timestamp=timestamp, timeout=timeout, **state
@@ -203,9 +203,9 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         """Run a stored query that reads; rows come as JSON if that can hold them."""
         body = _call_body(params, branch, commit, expect_mutation=False)
         path = f"/queries/{quote(name, safe='')}"
-        found = rows_from(self._connection.invoke(path, body, accept=NDJSON))
-        if found is not None:
-            return found
+        rows = rows_from(self._connection.invoke(path, body, accept=NDJSON))
+        if rows is not None:
+            return rows
         whole = self.call(name, params, branch=branch, commit=commit, expect_mutation=False)
         return cast("Result", whole)
 
@@ -244,18 +244,18 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         body = _call_body(params, branch, commit, expect_mutation=expect_mutation)
         body["dry_run"] = dry_run
         suffix = "" if expected_head is None else "/if-graph-commit"
-        found = self._connection.invoke(
+        response = self._connection.invoke(
             f"/queries/{quote(name, safe='')}{suffix}",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        if found.headers["content-type"] == ARROW:
+        if response.headers["content-type"] == ARROW:
             from omnigraph.remote.values import result_from
 
-            return result_from(found.content)
-        return MutationResult.from_json(found.json())
+            return result_from(response.content)
+        return MutationResult.from_json(response.json())
 
     def stored_queries(self) -> list[dict[str, Any]]:
         """Return the catalog of stored queries."""
@@ -278,8 +278,8 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
             "tag": tag,
             "timestamp": moment_text(timestamp),
         }
-        found = RemoteSnapshot.from_json(self._connection.get("/snapshot", params))
-        return found.asked_by(self.query)
+        snapshot = RemoteSnapshot.from_json(self._connection.get("/snapshot", params))
+        return snapshot.asked_by(self.query)
 
     def diff(
         self,
@@ -324,8 +324,8 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
             return self._exported(body)
         from omnigraph.remote.files import copy_lines
 
-        with self._connection.stream("POST", "/export", body=body) as found:
-            return aside(copy_lines, parts_for_aside(found.iter_bytes()), dest)[0]
+        with self._connection.stream("POST", "/export", body=body) as response:
+            return aside(copy_lines, parts_for_aside(response.iter_bytes()), dest)[0]
 
     def export_table(
         self,
@@ -384,8 +384,10 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         """Return the rows of a state, which is named by its commit so that all are of that one."""
         from omnigraph.graph.exporting import StateRows
 
-        found = self.snapshot(branch, commit=commit, version=version, tag=tag, timestamp=timestamp)
-        pinned = found.commit.graph_commit_id
+        snapshot = self.snapshot(
+            branch, commit=commit, version=version, tag=tag, timestamp=timestamp
+        )
+        pinned = snapshot.commit.graph_commit_id
         known = self.schema.describe(commit=pinned)
         held: dict[str, Any] = {}
         state = StateRows(types=known.types, rows=lambda info: held[info.name])
@@ -407,8 +409,8 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         """Return one entity at a graph version, commit or tag, None when it did not exist."""
         params: Json = {"table": table_key, "id": id, "version": version, "branch": branch}
         params |= {"commit": commit, "tag": tag}
-        found: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
-        return found
+        entity: dict[str, object] | None = self._connection.get("/entity", params)["entity"]
+        return entity
 
     def get(
         self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
@@ -424,8 +426,8 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
 
     def _exported(self, body: Json) -> Iterator[dict[str, object]]:
         decode = msgspec.json.Decoder(dict[str, object]).decode
-        with self._connection.stream("POST", "/export", body=body) as found:
-            for line in found.iter_lines():
+        with self._connection.stream("POST", "/export", body=body) as response:
+            for line in response.iter_lines():
                 yield decode(line)
 
     # ---- writing --------------------------------------------------------------------------
@@ -451,10 +453,10 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
             "dry_run": dry_run,
         }
         path = "/mutate" if expected_head is None else "/mutate/if-graph-commit"
-        found = self._connection.write(
+        answer = self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
-        return MutationResult.from_json(found)
+        return MutationResult.from_json(answer)
 
     def load(
         self,
@@ -477,7 +479,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
             progress(len(content))
         params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}
         try:
-            found = self._connection.write(
+            answer = self._connection.write(
                 "/load/ndjson",
                 content=content,
                 params=params,
@@ -487,7 +489,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
             )
         except DataError as error:
             raise with_file_name(error, data) from None
-        return LoadResult.from_json(found)
+        return LoadResult.from_json(answer)
 
     def load_table(
         self,
@@ -516,7 +518,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
                 "to_col": to_col,
                 "dry_run": dry_run,
             }
-            found = self._connection.write(
+            answer = self._connection.write(
                 "/load/parquet",
                 content=aside(load_bytes, table, for_aside(lambda: self.catalog)),
                 content_type=PARQUET,
@@ -525,7 +527,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
                 operation_id=operation_id,
                 message=message,
             )
-            return LoadResult.from_json(found)
+            return LoadResult.from_json(answer)
         frame = as_arrow(table)
         return self.load(
             frame_envelopes(self.catalog, type_name, frame, from_col=from_col, to_col=to_col),
@@ -581,11 +583,11 @@ def _parameters(params: Mapping[str, object] | None) -> Json | None:
 
 def _parameter(name: str, value: object) -> object:
     try:
-        found = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_listed)
-        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_listed)
+        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRequestError(f"parameter '{name}': not expressible as JSON: {error}") from error
-    return cast("object", found)
+    return cast("object", plain)
 
 
 def _listed(value: object) -> object:

@@ -43,8 +43,8 @@ class RemoteCommits:
             "until": _instant(until),
             "limit": limit,
         }
-        found = self._connection.get("/commits", params)["commits"]
-        return decode(found, list[GraphCommit])
+        commits = self._connection.get("/commits", params)["commits"]
+        return decode(commits, list[GraphCommit])
 
     def get(self, commit_id: str) -> GraphCommit:
         """Return one commit, whatever branch it is on."""
@@ -71,8 +71,8 @@ class RemoteCommits:
 
     def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""
-        found = self._connection.get("/snapshot", {"branch": branch})
-        return GraphCommit.from_json(found["commit"])
+        snapshot = self._connection.get("/snapshot", {"branch": branch})
+        return GraphCommit.from_json(snapshot["commit"])
 
     def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed."""
@@ -144,6 +144,6 @@ class RemoteFeed:
         from omnigraph.remote.files import copy_lines
 
         body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
-        with self._connection.stream("POST", "/changes/baseline", body=body) as found:
-            lines, last = aside(copy_lines, parts_for_aside(found.iter_bytes()), dest)
+        with self._connection.stream("POST", "/changes/baseline", body=body) as response:
+            lines, last = aside(copy_lines, parts_for_aside(response.iter_bytes()), dest)
         return Baseline.from_json({**last["baseline"], "entities": lines - 1})

@@ -37,8 +37,8 @@ class RemoteMaintenance:
 
     def recover(self) -> list[Verdict]:
         """Resolve every interrupted write now, as opening does; return what became of each."""
-        found = self._connection.post("/recover", {}).json()
-        return list(RecoverOutput.from_json(found).resolved)
+        answer = self._connection.post("/recover", {}).json()
+        return list(RecoverOutput.from_json(answer).resolved)
 
     def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""
@@ -50,8 +50,8 @@ class RemoteMaintenance:
 
     def tables(self, branch: str = MAIN) -> list[TableHealth]:
         """Return how each table of a branch is doing: rows, files, bytes, what indexes cover."""
-        found = self._connection.get("/tables", {"branch": branch})
-        return list(TableList.from_json(found).tables)
+        answer = self._connection.get("/tables", {"branch": branch})
+        return list(TableList.from_json(answer).tables)
 
     def _found(self) -> RecoveryList:
         return RecoveryList.from_json(self._connection.get("/recoveries"))
@@ -67,8 +67,8 @@ class RemoteUpkeep:
 
     def optimize(self, branch: str = MAIN, *, dry_run: bool = False) -> OptimizeReport:
         """Compact small fragments and index every row; no entity changes."""
-        found = self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
-        return OptimizeReport.from_json(found.json())
+        response = self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
+        return OptimizeReport.from_json(response.json())
 
     def repair(
         self,

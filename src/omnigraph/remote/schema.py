@@ -41,14 +41,14 @@ class RemoteSchema:
     ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one commit."""
         body = _schema_body(schema, allow_data_loss, name)
-        found = self._connection.write(
+        answer = self._connection.write(
             "/schema/apply",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        return SchemaChange.from_json(found)
+        return SchemaChange.from_json(answer)
 
     def describe(
         self,
@@ -71,8 +71,8 @@ class RemoteSchema:
         tag: str | None = None,
     ) -> Drawing:
         """Draw the types of a state and what connects them, as SVG and as Mermaid text."""
-        found = self.describe(branch=branch, commit=commit, version=version, tag=tag)
-        return draw_schema(found)
+        description = self.describe(branch=branch, commit=commit, version=version, tag=tag)
+        return draw_schema(description)
 
     def lint(
         self,
@@ -96,6 +96,6 @@ def _schema_body(schema: str | os.PathLike[str], allow_data_loss: bool, name: st
     from omnigraph.graph.schema_ops import schema_text
     from omnigraph.lang import compile_schema
 
-    text, found = schema_text(schema)
-    compile_schema(text, name=name or found)  # problems are told with the names people know
+    text, label = schema_text(schema)
+    compile_schema(text, name=name or label)  # problems are told with the names people know
     return {"schema_source": text, "allow_data_loss": allow_data_loss}

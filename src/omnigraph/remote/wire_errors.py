@@ -49,10 +49,10 @@ class RemoteDiagnostic:
 
     def render(self) -> str:
         """Return text for people."""
-        found = self._body
-        place = f"{found.get('file')}:{found.get('line')}:{found.get('column')}"
-        text = f"{place}: {found.get('severity')}[{found.get('code')}]: {found.get('message')}"
-        return f"{text}\n = help: {found['hint']}" if found.get("hint") else text
+        body = self._body
+        place = f"{body.get('file')}:{body.get('line')}:{body.get('column')}"
+        text = f"{place}: {body.get('severity')}[{body.get('code')}]: {body.get('message')}"
+        return f"{text}\n = help: {body['hint']}" if body.get("hint") else text
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain data."""
@@ -62,11 +62,11 @@ class RemoteDiagnostic:
 def error_from(status: int, body: Body) -> OmniGraphError:
     """Return the exception a failure stands for; unknown kinds fall back to the status."""
     cls = _class_of(status, body.get("type"))
-    found = cls.__new__(cls)
-    OmniGraphError.__init__(found, str(body.get("error", "")), hint=body.get("hint"))
+    error = cls.__new__(cls)
+    OmniGraphError.__init__(error, str(body.get("error", "")), hint=body.get("hint"))
     for name, value in _attributes(cls, body):
-        setattr(found, name, value)
-    return found
+        setattr(error, name, value)
+    return error
 
 
 def _class_of(status: int, kind: object) -> type[OmniGraphError]:

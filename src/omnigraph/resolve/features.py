@@ -52,17 +52,17 @@ def features(rows: pa.Table | pa.RecordBatch, rules: Rules) -> pa.Table:
             plain[name] = normalised(columns[name])
         return plain[name]
 
-    found = {ID: columns[ID]}
+    arrays = {ID: columns[ID]}
     for number, block in enumerate(rules.keys):
         parts = [_key(columns[key.property], key, text) for key in block]
-        found[key_column(number)] = (
+        arrays[key_column(number)] = (
             parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _SEPARATOR)
         )
     for item in rules.compare:
         name, form = item.property, _FORMS[item.by]
         own = columns[name] if form == "value" else text(name)
-        found[value_column(item)] = _sorted_words(own) if form == "words" else own
-    return pa.table(found)
+        arrays[value_column(item)] = _sorted_words(own) if form == "words" else own
+    return pa.table(arrays)
 
 
 def normalised(texts: pa.Array) -> pa.Array:
@@ -77,14 +77,14 @@ def normalised(texts: pa.Array) -> pa.Array:
 def _key(column: pa.Array, key: Key, text: Callable[[str], pa.Array]) -> pa.Array:
     if key.by == "exact":
         return pc.cast(column, pa.string())
-    found = text(key.property)
+    texts = text(key.property)
     if key.by == "prefix":
-        return pc.utf8_slice_codeunits(found, 0, key.length or RESOLVE_PREFIX_LENGTH)
+        return pc.utf8_slice_codeunits(texts, 0, key.length or RESOLVE_PREFIX_LENGTH)
     if key.by == "initials":
-        return pc.replace_substring_regex(found, pattern=r"(\S)\S*\s*", replacement=r"\1")
+        return pc.replace_substring_regex(texts, pattern=r"(\S)\S*\s*", replacement=r"\1")
     if key.by == "words":
-        return _sorted_words(found)
-    return found
+        return _sorted_words(texts)
+    return texts
 
 
 def _sorted_words(texts: pa.Array) -> pa.Array:

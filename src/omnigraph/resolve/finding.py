@@ -148,18 +148,18 @@ def resolve(
     if _on_spark(engine, session, master, nodes):
         make = offered("spark.resolving").SparkSource
         source = make(graph, snapshot, session=session, master=master)
-    found = source.matches(node, rules)
-    clusters = clusters_of(found.pairs)
+    matched = source.matches(node, rules)
+    clusters = clusters_of(matched.pairs)
     plan = _plan(graph, snapshot, node, rules, source, _small(clusters, rules))
     return Resolved(
         rules=rules,
         branch=branch,
         commit=snapshot.commit.graph_commit_id,
         nodes=nodes,
-        compared=found.compared,
-        pairs=found.pairs,
+        compared=matched.compared,
+        pairs=matched.pairs,
         clusters=_with_survivors(clusters, plan),
-        skipped=_skipped(found.large),
+        skipped=_skipped(matched.large),
         plan=plan,
     )
 
@@ -216,8 +216,8 @@ def _with_survivors(clusters: pa.Table, plan: MergePlan) -> pa.Table:
 
 
 def _skipped(large: Sequence[tuple[int, str, int]]) -> pa.Table:
-    found = sorted(large, key=lambda item: (-item[2], item[0], item[1]))
-    columns = list(zip(*found, strict=True)) or [(), (), ()]
+    blocks = sorted(large, key=lambda item: (-item[2], item[0], item[1]))
+    columns = list(zip(*blocks, strict=True)) or [(), (), ()]
     return pa.table(
         {
             "block": pa.array(columns[0], pa.int64()),
@@ -246,8 +246,8 @@ class LocalSource:
     ) -> pa.Table:
         """Return the rows in which one of these columns has one of these ids."""
         batches = self._batches(entity, columns) if len(ids) else ()
-        found = [having(batch, by, ids) for batch in batches]
-        return pa.Table.from_batches(found, shape(entity, columns)).combine_chunks()
+        parts = [having(batch, by, ids) for batch in batches]
+        return pa.Table.from_batches(parts, shape(entity, columns)).combine_chunks()
 
     def _batches(self, entity: Entity, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         table = table_at(self._graph, self._snapshot, entity.table_key)
@@ -256,9 +256,9 @@ class LocalSource:
             yield batch.cast(wanted)
 
 
-def all_matches(found: pa.Table, rules: Rules) -> Matches:
+def all_matches(nodes: pa.Table, rules: Rules) -> Matches:
     """Compare features of all nodes, block rule by block rule."""
-    ordered = found.sort_by(ID).combine_chunks()
+    ordered = nodes.sort_by(ID).combine_chunks()
     parts, compared = [], 0
     large: list[tuple[int, str, int]] = []
     for number in range(len(rules.keys)):

@@ -61,14 +61,14 @@ class MergePlan(Struct, frozen=True, kw_only=True):
 
 def degrees(members: pa.Table, node: NodeType, edges: EdgeRows) -> NDArray[np.int64]:
     """Return how many ends of edges each member has."""
-    found = np.zeros(members.num_rows, dtype=np.int64)
+    counts = np.zeros(members.num_rows, dtype=np.int64)
     ids = members[MEMBER].combine_chunks()
     for edge, rows in edges:
         for column, end in (("src", edge.source), ("dst", edge.target)):
             if end == node.name:
                 at = pc.index_in(rows[column].combine_chunks(), value_set=ids).drop_null()
-                found += np.bincount(at.to_numpy(), minlength=len(found))
-    return found
+                counts += np.bincount(at.to_numpy(), minlength=len(counts))
+    return counts
 
 
 def survivors(
@@ -138,7 +138,7 @@ def _taken(
     own = np.arange(members.num_rows)
     kept = np.flatnonzero(stays == own)
     table = members.append_column(_STAYS, pa.array(stays == own))
-    found: dict[str, pa.Array] = {}
+    origins: dict[str, pa.Array] = {}
     for name, rule in rules.value_rules(node).items():
         table_of_rule = table
         if rule == "longest":
@@ -147,12 +147,12 @@ def _taken(
             table_of_rule = table.append_column(_RANK, nodes[rules.newest_by])
         rows = _from_each(table_of_rule, nodes[name], rule)
         # A cluster in which no member has a value keeps its survivor's null.
-        found[name] = pa.array(np.where(rows[stays[kept]] < 0, kept, rows[stays[kept]]))
+        origins[name] = pa.array(np.where(rows[stays[kept]] < 0, kept, rows[stays[kept]]))
     for name, declared in node.properties.items():
         source = None if declared.embedding is None else declared.embedding.source
-        if source in found:
-            found[name] = found[source]
-    return found
+        if source in origins:
+            origins[name] = origins[source]
+    return origins
 
 
 def _from_each(table: pa.Table, column: pa.ChunkedArray, rule: ValueWord) -> NDArray[np.int64]:
@@ -168,8 +168,8 @@ def _from_each(table: pa.Table, column: pa.ChunkedArray, rule: ValueWord) -> NDA
     clusters = table[CLUSTER].to_numpy()
     by_cluster = np.full(int(clusters.max(initial=-1)) + 1, -1)
     by_cluster[clusters[firsts]] = firsts
-    found: NDArray[np.int64] = by_cluster[clusters]
-    return found
+    first_rows: NDArray[np.int64] = by_cluster[clusters]
+    return first_rows
 
 
 def _first_of_each(table: pa.Table, keys: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
@@ -178,8 +178,8 @@ def _first_of_each(table: pa.Table, keys: Sequence[tuple[str, str]]) -> NDArray[
     clusters = table[CLUSTER].to_numpy()[order]
     first = np.ones(len(order), dtype=bool)
     first[1:] = clusters[1:] != clusters[:-1]
-    found: NDArray[np.int64] = order[first].astype(np.int64)
-    return found
+    rows: NDArray[np.int64] = order[first].astype(np.int64)
+    return rows
 
 
 def _lengths(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -250,8 +250,8 @@ def _repeated(
 
 def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     encoded = column.combine_chunks().dictionary_encode().indices.fill_null(-1)
-    found: NDArray[np.int64] = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    codes: NDArray[np.int64] = encoded.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
 
 
 def _ranks(ids: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -270,8 +270,8 @@ def _differs_within(rows: pa.Table) -> NDArray[np.bool_]:
 
 
 def _flags(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = column.combine_chunks().to_numpy(zero_copy_only=False)
-    return found
+    flags: NDArray[np.bool_] = column.combine_chunks().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _joined(first: Column, second: Column) -> pa.Array:

@@ -18,7 +18,7 @@ from omnigraph.wording import counted
 
 def propose(
     graph: Session,
-    found: Resolved,
+    resolved: Resolved,
     *,
     branch: str,
     operation_id: str | None = None,
@@ -33,7 +33,7 @@ def propose(
 
     Args:
         graph: The graph.
-        found: What `resolve` returned.
+        resolved: What `resolve` returned.
         branch: The branch to write to; main only if it is named.
         operation_id: As for `Graph.mutate`; made of the rules and the state unless given.
         message: What the commit says about itself.
@@ -41,28 +41,28 @@ def propose(
         dry_run: Validate the merged state, and write nothing.
     """
     check_names(branch=branch, tag=None)
-    report = replace(found.report(), proposed_on=branch, dry_run=dry_run)
-    if found.plan.is_empty:
+    report = replace(resolved.report(), proposed_on=branch, dry_run=dry_run)
+    if resolved.plan.is_empty:
         return report
-    operation = operation_id or f"resolve:{found.rules.digest()}:{found.commit}"
+    operation = operation_id or f"resolve:{resolved.rules.digest()}:{resolved.commit}"
     terms: dict[str, Any] = {"mode": "apply", "engine": "local", "actor": actor}
-    terms["message"] = message or _message(found)
+    terms["message"] = message or _message(resolved)
     if dry_run:
-        graph.bulk(_events(found), branch=found.branch, dry_run=True, **terms)
+        graph.bulk(_events(resolved), branch=resolved.branch, dry_run=True, **terms)
         return report
     if proposed(graph, branch, operation) is None:
-        _make_branch(graph, found, branch, actor)
+        _make_branch(graph, resolved, branch, actor)
     try:
         result: LoadResult = graph.bulk(
-            _events(found),
+            _events(resolved),
             branch=branch,
-            expected_head=found.commit,
+            expected_head=resolved.commit,
             operation_id=operation,
             **terms,
         )
     except PreconditionFailedError as error:
         raise ConflictError(
-            f"branch '{branch}' is not in the state that was looked at ({found.commit})",
+            f"branch '{branch}' is not in the state that was looked at ({resolved.commit})",
             hint=f"resolve branch '{branch}' itself, or name a branch that does not exist",
         ) from error
     commit = None if result.commit is None else result.commit.graph_commit_id
@@ -72,26 +72,26 @@ def propose(
 def proposed(graph: Session, branch: str, operation_id: str) -> str | None:
     """Return the commit of a branch that a proposal made, None if there is none."""
     try:
-        found = commit_of_operation(graph, branch, operation_id)
+        commit = commit_of_operation(graph, branch, operation_id)
     except NotFoundError:
         return None
-    return None if found is None else found.graph_commit_id
+    return None if commit is None else commit.graph_commit_id
 
 
-def _make_branch(graph: Session, found: Resolved, branch: str, actor: str | None) -> None:
+def _make_branch(graph: Session, resolved: Resolved, branch: str, actor: str | None) -> None:
     if not graph.branches.exists(branch):
-        graph.branches.create(branch, found.commit, actor=actor)
+        graph.branches.create(branch, resolved.commit, actor=actor)
 
 
-def _message(found: Resolved) -> str:
-    nodes = counted(found.plan.merged, f"{found.rules.type} node")
+def _message(resolved: Resolved) -> str:
+    nodes = counted(resolved.plan.merged, f"{resolved.rules.type} node")
     return f"resolve: merge {nodes} into others that are the same"
 
 
-def _events(found: Resolved) -> dict[str, Rows]:
+def _events(resolved: Resolved) -> dict[str, Rows]:
     """Return the plan as rows of change data capture."""
-    plan = found.plan
-    sources = {found.rules.type: Rows(data=plan.nodes, op_col=OP)}
+    plan = resolved.plan
+    sources = {resolved.rules.type: Rows(data=plan.nodes, op_col=OP)}
     for name, item in plan.edges.items():
         sources[name] = Rows(data=item.events, op_col=OP, from_col=FROM, to_col=TO)
     return sources

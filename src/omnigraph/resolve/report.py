@@ -19,9 +19,11 @@ CLUSTERS_SHOWN = 10
 LEFT_OUT_SHOWN = 5
 
 
-def text(found: Resolved, report: ResolveReport, *, clusters: int = CLUSTERS_SHOWN) -> str:
+def text(resolved: Resolved, report: ResolveReport, *, clusters: int = CLUSTERS_SHOWN) -> str:
     """Return a resolution as lines of text, with so many clusters."""
-    return "\n".join([*_figures(report), *_left_out(found, report), *_clusters(found, clusters)])
+    return "\n".join(
+        [*_figures(report), *_left_out(resolved, report), *_clusters(resolved, clusters)]
+    )
 
 
 def _figures(report: ResolveReport) -> Iterator[str]:
@@ -41,26 +43,26 @@ def _figures(report: ResolveReport) -> Iterator[str]:
         yield "nothing to merge"
 
 
-def _left_out(found: Resolved, report: ResolveReport) -> Iterator[str]:
+def _left_out(resolved: Resolved, report: ResolveReport) -> Iterator[str]:
     if report.blocks_skipped:
-        most = found.rules.block_nodes_max
+        most = resolved.rules.block_nodes_max
         left = counted(report.blocks_skipped, "block")
         yield f"{left} left out, of more than {counted(most, 'node')}:"
         for item in report.largest_skipped[:LEFT_OUT_SHOWN]:
-            names = "+".join(key.property for key in found.rules.keys[item["block"]])
+            names = "+".join(key.property for key in resolved.rules.keys[item["block"]])
             shown = item["key"].replace("\x1f", " + ")
             yield f"  {item['nodes']:>10,}  {names} = {shown!r}"
     if report.clusters_too_large:
-        most = found.rules.cluster_nodes_max
+        most = resolved.rules.cluster_nodes_max
         left = counted(report.clusters_too_large, "cluster")
         yield f"{left} left as found, of more than {counted(most, 'node')}:"
         for item in report.largest_clusters[:LEFT_OUT_SHOWN]:
             yield f"  {item['nodes']:>10,}  with {item['lowest_id']}"
 
 
-def _clusters(found: Resolved, shown: int) -> Iterator[str]:
+def _clusters(resolved: Resolved, shown: int) -> Iterator[str]:
     """Yield the first clusters: the node that stays, and what it takes in with its best score."""
-    merged = found.clusters.filter(found.clusters[SURVIVOR].is_valid())
+    merged = resolved.clusters.filter(resolved.clusters[SURVIVOR].is_valid())
     numbers = np.unique(merged[CLUSTER].to_numpy())
     if not len(numbers) or not shown:
         return
@@ -71,7 +73,7 @@ def _clusters(found: Resolved, shown: int) -> Iterator[str]:
         yield f"  {stays}"
         for name in members[MEMBER].to_pylist():
             if name != stays:
-                yield f"    <- {name}  {_best(found.pairs, name):.3f}"
+                yield f"    <- {name}  {_best(resolved.pairs, name):.3f}"
     if len(numbers) > shown:
         yield f"  and {counted(len(numbers) - shown, 'cluster')} more"
 

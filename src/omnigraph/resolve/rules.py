@@ -141,8 +141,8 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for item in self.compare:
             _check_comparison(node, item)
         if self.newest_by is not None:
-            found = _property(node, self.newest_by).type
-            if found.is_list or found.scalar not in (NUMERICS | TEMPORALS):
+            declared = _property(node, self.newest_by).type
+            if declared.is_list or declared.scalar not in (NUMERICS | TEMPORALS):
                 raise _wrong_type(node, self.newest_by, "'newest_by'", "a time or a number")
         for name, rule in self.properties.items():
             if name != ALL_OTHERS:
@@ -156,15 +156,15 @@ class Rules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def value_rules(self, node: NodeType) -> dict[str, ValueWord]:
         """Return the properties whose value may come from another node, with their rule."""
         others = self.properties.get(ALL_OTHERS, "survivor")
-        found: dict[str, ValueWord] = {}
+        rules: dict[str, ValueWord] = {}
         for name, declared in node.properties.items():
             own = name in node.key or declared.type.scalar is Scalar.BLOB
             if own or declared.embedding is not None:
                 continue
             rule = self.properties.get(name, others)
             if rule != "survivor":
-                found[name] = rule
-        return found
+                rules[name] = rule
+        return rules
 
 
 def read_rules(path: str | os.PathLike[str]) -> Rules:
@@ -176,16 +176,16 @@ def read_rules(path: str | os.PathLike[str]) -> Rules:
 def parse_rules(text: str, name: str) -> Rules:
     """Return the rules of a TOML text; `name` says in errors where they stand."""
     try:
-        found = tomllib.loads(text)
+        fields = tomllib.loads(text)
     except ValueError as error:
         raise BadRequestError(f"{name} is not a TOML file: {error}") from error
-    return rules_of(found, name)
+    return rules_of(fields, name)
 
 
-def rules_of(found: Mapping[str, Any], name: str) -> Rules:
+def rules_of(fields: Mapping[str, Any], name: str) -> Rules:
     """Return rules from parsed TOML; `name` says in errors where they stand."""
     try:
-        rules = msgspec.convert(found, Rules)
+        rules = msgspec.convert(fields, Rules)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"{name}: {error}") from error
     try:
@@ -204,11 +204,11 @@ def _check_share(what: str, value: float) -> None:
 
 
 def _property(node: NodeType, name: str) -> Property:
-    found = node.properties.get(name)
-    if found is None:
+    prop = node.properties.get(name)
+    if prop is None:
         hint = names_hint(name, node.properties)
         raise BadRequestError(f"{node.name} has no property '{name}'", hint=hint)
-    return found
+    return prop
 
 
 def _wrong_type(node: NodeType, name: str, use: str, wanted: str) -> BadRequestError:
@@ -217,21 +217,21 @@ def _wrong_type(node: NodeType, name: str, use: str, wanted: str) -> BadRequestE
 
 
 def _check_key(node: NodeType, key: Key) -> None:
-    found = _property(node, key.property).type
-    if key.by == "exact" and not found.is_scalar:
+    declared = _property(node, key.property).type
+    if key.by == "exact" and not declared.is_scalar:
         raise _wrong_type(node, key.property, "the key 'exact'", "one value")
-    if key.by != "exact" and not found.is_text:
+    if key.by != "exact" and not declared.is_text:
         raise _wrong_type(node, key.property, f"the key '{key.by}'", "a text")
 
 
 def _check_comparison(node: NodeType, item: Comparison) -> None:
-    found = _property(node, item.property).type
+    declared = _property(node, item.property).type
     use = f"the comparison '{item.by}'"
-    if item.by == "vector" and (found.is_list or found.scalar is not Scalar.VECTOR):
+    if item.by == "vector" and (declared.is_list or declared.scalar is not Scalar.VECTOR):
         raise _wrong_type(node, item.property, use, "a vector")
-    if item.by in ("normalised", "edit", "words") and not found.is_text:
+    if item.by in ("normalised", "edit", "words") and not declared.is_text:
         raise _wrong_type(node, item.property, use, "a text")
-    if item.by == "exact" and not found.is_scalar:
+    if item.by == "exact" and not declared.is_scalar:
         raise _wrong_type(node, item.property, use, "one value")
 
 

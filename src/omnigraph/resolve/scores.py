@@ -32,14 +32,14 @@ def pairs_schema(rules: Rules) -> pa.Schema:
 
 
 def matches(
-    found: pa.Table, block: int, rules: Rules
+    features: pa.Table, block: int, rules: Rules
 ) -> tuple[pa.Table, int, tuple[tuple[str, int], ...]]:
     """Compare the candidates of one block rule among features, which are ordered by id.
 
     Returns the pairs that match as a table, how many were compared, and the blocks left out.
     """
-    blocks = find_blocks(found[key_column(block)], rules.block_nodes_max)
-    rows = found.take(pa.array(blocks.order))
+    blocks = find_blocks(features[key_column(block)], rules.block_nodes_max)
+    rows = features.take(pa.array(blocks.order))
     scorer = Scorer(rows, rules)
     ids = rows[ID].combine_chunks()
     parts = [pairs_schema(rules).empty_table()]
@@ -69,25 +69,25 @@ def distinct(pairs: pa.Table) -> pa.Table:
 class Scorer:
     """Compares rows of features by rules."""
 
-    def __init__(self, found: pa.Table, rules: Rules) -> None:
+    def __init__(self, features: pa.Table, rules: Rules) -> None:
         self._rules = rules
         self._weights = np.array([item.weight for item in rules.compare])
-        self._compare = [_prepared(found[value_column(item)], item) for item in rules.compare]
+        self._compare = [_prepared(features[value_column(item)], item) for item in rules.compare]
 
     def scores(self, left: Indexes, right: Indexes) -> tuple[list[Scores], Scores]:
         """Return the score of each comparison, and their weighted mean over those that are known.
 
         A pair of which nothing can be compared has the score 0.
         """
-        found = [compare(left, right) for compare in self._compare]
-        found = [np.round(item, RESOLVE_SCORE_DIGITS) for item in found]
+        scores = [compare(left, right) for compare in self._compare]
+        scores = [np.round(item, RESOLVE_SCORE_DIGITS) for item in scores]
         total, weight = np.zeros(len(left)), np.zeros(len(left))
-        for item, own in zip(found, self._weights, strict=True):
+        for item, own in zip(scores, self._weights, strict=True):
             known = ~np.isnan(item)
             total += np.where(known, item, 0.0) * own
             weight += known * own
         mean: Scores = np.divide(total, weight, out=np.zeros(len(left)), where=weight > 0)
-        return found, np.round(mean, RESOLVE_SCORE_DIGITS).astype(np.float64)
+        return scores, np.round(mean, RESOLVE_SCORE_DIGITS).astype(np.float64)
 
     def is_match(self, scores: list[Scores], total: Scores) -> NDArray[np.bool_]:
         """Tell which pairs reach every threshold; a missing value reaches none of its own."""
@@ -124,16 +124,16 @@ def _by_edits(values: pa.Array) -> Compare:
     missing = values.is_null().to_numpy(zero_copy_only=False)
 
     def compare(left: Indexes, right: Indexes) -> Scores:
-        found = np.full(len(left), np.nan)
+        scores = np.full(len(left), np.nan)
         known = np.flatnonzero(~(missing[left] | missing[right]))
-        found[known] = cpdist(
+        scores[known] = cpdist(
             texts[left[known]].tolist(),
             texts[right[known]].tolist(),
             scorer=Levenshtein.normalized_similarity,
             dtype=np.float64,
             workers=1,
         )
-        return found
+        return scores
 
     return compare
 

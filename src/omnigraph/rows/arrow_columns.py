@@ -60,53 +60,51 @@ def text_column(column: Column, report: Report) -> pa.Array:
         return _one_by_one(flat, pa.string(), report, "not valid UTF-8")
 
 
-def _castable(found: pa.DataType, declared: PropertyType) -> bool:
+def _castable(kind: pa.DataType, declared: PropertyType) -> bool:
     """Whether values of an Arrow type can mean values of a schema type at all."""
     if declared.is_list:
-        listed = pa.types.is_list(found) or pa.types.is_large_list(found)
-        return bool(listed and _castable_item(found.value_type, declared.element))
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        return bool(listed and _castable_item(kind.value_type, declared.element))
     if declared.scalar is Scalar.VECTOR:
-        listed = pa.types.is_list(found) or pa.types.is_large_list(found)
-        if not listed and not pa.types.is_fixed_size_list(found):
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+        if not listed and not pa.types.is_fixed_size_list(kind):
             return False
-        return _castable_item(found.value_type, PropertyType(scalar=Scalar.F32))
-    return _castable_item(found, declared)
+        return _castable_item(kind.value_type, PropertyType(scalar=Scalar.F32))
+    return _castable_item(kind, declared)
 
 
-def _castable_item(found: pa.DataType, declared: PropertyType) -> bool:
+def _castable_item(kind: pa.DataType, declared: PropertyType) -> bool:
     scalar = declared.scalar
-    if pa.types.is_null(found):
+    if pa.types.is_null(kind):
         return True
     if scalar is Scalar.STRING:
-        return _is_text(found)
+        return _is_text(kind)
     if scalar is Scalar.BOOL:
-        return bool(pa.types.is_boolean(found))
+        return bool(pa.types.is_boolean(kind))
     if scalar in INTEGERS:
         # Spark knows no unsigned integers; it holds them as whole decimals.
-        whole = pa.types.is_decimal(found) and found.scale == 0
-        return bool(pa.types.is_integer(found) or pa.types.is_floating(found) or whole)
+        whole = pa.types.is_decimal(kind) and kind.scale == 0
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or whole)
     if scalar in FLOATS:
-        return bool(pa.types.is_integer(found) or pa.types.is_floating(found))
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
     if scalar in TEMPORALS:
-        dated = pa.types.is_date(found) or pa.types.is_timestamp(found)
-        return bool(dated or pa.types.is_integer(found) or _is_text(found))
-    return _is_text(found) or _is_bytes(found)
+        dated = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+        return bool(dated or pa.types.is_integer(kind) or _is_text(kind))
+    return _is_text(kind) or _is_bytes(kind)
 
 
-def _is_text(found: pa.DataType) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(found)
-        or pa.types.is_large_string(found)
-        or pa.types.is_string_view(found)
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
-def _is_bytes(found: pa.DataType) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_binary(found)
-        or pa.types.is_large_binary(found)
-        or pa.types.is_binary_view(found)
-        or pa.types.is_fixed_size_binary(found)
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
     )
 
 
@@ -164,8 +162,8 @@ def _texts(flat: pa.Array, report: Report) -> list[str | None]:
         return list(flat.to_pylist())
     except UnicodeDecodeError:
         checked = pc.cast(flat, pa.large_binary())
-        found = _one_by_one(checked, pa.large_string(), report, "not valid UTF-8")
-        return list(found.to_pylist())
+        texts = _one_by_one(checked, pa.large_string(), report, "not valid UTF-8")
+        return list(texts.to_pylist())
 
 
 def _whole(flat: pa.Array, report: Report) -> pa.Array:
@@ -219,11 +217,11 @@ def _temporal(flat: pa.Array, scalar: Scalar, report: Report) -> pa.Array:
         report(row, outside_years(int(plain[row]), low, high, unit))
     if wrong.any():
         flat = pc.if_else(pa.array(wrong), pa.scalar(None, kind), flat)
-    found = _as_temporal(flat, scalar)
+    values = _as_temporal(flat, scalar)
     if scalar is Scalar.DATE and pa.types.is_timestamp(kind):
         # The date of an instant is that of its zone, perhaps one day further.
-        return _temporal(found, scalar, report)
-    return found
+        return _temporal(values, scalar, report)
+    return values
 
 
 def _as_temporal(flat: pa.Array, scalar: Scalar) -> pa.Array:

@@ -76,8 +76,8 @@ class TableChange(Struct):
 
     def ids(self) -> list[str]:
         """Return the ids of added and changed rows."""
-        found = self.rows()
-        return [] if found is None else list(found["id"].to_pylist())
+        rows = self.rows()
+        return [] if rows is None else list(rows["id"].to_pylist())
 
 
 def counts_of_kind(counts: Mapping[str, int], kind: str) -> dict[str, int]:

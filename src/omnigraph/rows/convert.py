@@ -34,19 +34,19 @@ def column_array(values: Sequence[object], declared: PropertyType, report: Repor
 
 
 def _converter(declared: PropertyType) -> Callable[[Any], object] | None:
-    found: Callable[[Any], object] | None = None
+    convert: Callable[[Any], object] | None = None
     if declared.scalar is Scalar.DATE:
-        found = _date
+        convert = _date
     elif declared.scalar is Scalar.DATETIME:
-        found = _datetime
+        convert = _datetime
     elif declared.scalar is Scalar.BLOB:
-        found = decode_blob
+        convert = decode_blob
     elif declared.scalar is Scalar.VECTOR:
         size = declared.vector_dim
         return lambda value: _vector(value, size)
-    if found is None or not declared.is_list:
-        return found
-    inner = found
+    if convert is None or not declared.is_list:
+        return convert
+    inner = convert
     return lambda value: [inner(item) for item in value]
 
 
@@ -90,15 +90,15 @@ def _each(
     values: Sequence[object], declared: PropertyType, wanted: pa.DataType, report: Report
 ) -> list[object]:
     """Convert one by one, to find which values do not fit."""
-    found: list[object] = []
+    fitting: list[object] = []
     for row, value in enumerate(values):
         try:
             pa.array([value], wanted)
         except (pa.ArrowInvalid, OverflowError, pa.ArrowTypeError, UnicodeEncodeError):
             report(row, _misfit(value, declared))
             value = None
-        found.append(value)
-    return found
+        fitting.append(value)
+    return fitting
 
 
 def _misfit(value: object, declared: PropertyType) -> str:

@@ -103,9 +103,9 @@ class Embeddings:
             return np.empty((0, dimension), dtype=np.float32)
         new = [text for text in dict.fromkeys(texts) if (dimension, text) not in self._known]
         if new:
-            found = embed_texts(self._embedder, new, dimension=dimension)
+            vectors = embed_texts(self._embedder, new, dimension=dimension)
             self._known.update(
-                ((dimension, text), row) for text, row in zip(new, found, strict=True)
+                ((dimension, text), row) for text, row in zip(new, vectors, strict=True)
             )
         return np.array([self._known[(dimension, text)] for text in texts], dtype=np.float32)
 

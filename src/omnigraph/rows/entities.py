@@ -16,7 +16,7 @@ def envelopes(entity: Entity, rows: pa.Table) -> Iterator[dict[str, object]]:
     """Yield rows as envelopes, in their order."""
     ids = rows["id"].to_pylist()
     columns = [
-        _plain(rows[p.name].combine_chunks(), p.type, f"{entity.name}.{p.name}")
+        _json_values(rows[p.name].combine_chunks(), p.type, f"{entity.name}.{p.name}")
         for p in entity.properties.values()
     ]
     names = list(entity.properties)
@@ -32,7 +32,7 @@ def envelopes(entity: Entity, rows: pa.Table) -> Iterator[dict[str, object]]:
         yield {"type": entity.name, "data": data}
 
 
-def _plain(column: pa.Array, declared: PropertyType, place: str) -> list[object]:
+def _json_values(column: pa.Array, declared: PropertyType, place: str) -> list[object]:
     """Return a column as JSON values: dates as days, instants as milliseconds, blobs as text."""
     scalar = declared.scalar
     if declared.is_list and scalar in (Scalar.DATE, Scalar.DATETIME):

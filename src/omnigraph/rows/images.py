@@ -123,8 +123,8 @@ def _equal_lists(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _flags(column: pa.Array) -> Mask:
-    found: Mask = column.to_numpy(zero_copy_only=False)
-    return found
+    flags: Mask = column.to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _flat(column: Column) -> pa.Array:

@@ -60,7 +60,7 @@ class TypeChange(Struct, frozen=True, kw_only=True):
             stored = self.sources.get(name)
             if stored is None:
                 if self._fills(wanted):
-                    filled[name] = (fields[name], _plain(wanted.default))
+                    filled[name] = (fields[name], _column_value(wanted.default))
                 else:
                     added.append(fields[name])
             elif stored.type.scalar is not wanted.type.scalar or self._fills(wanted):
@@ -86,7 +86,7 @@ class TypeChange(Struct, frozen=True, kw_only=True):
 
     def _default(self, wanted: Property) -> object:
         """Return what takes the place of nulls, None if nothing does."""
-        return _plain(wanted.default) if self._fills(wanted) else None
+        return _column_value(wanted.default) if self._fills(wanted) else None
 
     def must_fill_itself(self) -> tuple[str, ...]:
         """Return the properties that become required while nothing fills their nulls."""
@@ -137,7 +137,7 @@ class TypeChange(Struct, frozen=True, kw_only=True):
         return pa.table(arrays)
 
 
-def _plain(value: object) -> object:
+def _column_value(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -148,7 +148,7 @@ def type_changes(
 
     They are matched by identity; where the schemas do not differ nothing is looked at.
     """
-    found: list[TypeChange] = []
+    changes: list[TypeChange] = []
     known = {
         identity.type_id: before.catalog.types(kind)[name]
         for kind, name in (*differ.changed, *differ.gone)
@@ -166,9 +166,9 @@ def type_changes(
             for prop, number in identity.properties.items():
                 if (stored := by_number.get(number)) is not None:
                     sources[prop] = stored
-        found.append(TypeChange(old=old, new=new, sources=sources))
+        changes.append(TypeChange(old=old, new=new, sources=sources))
     dropped = [old for old in known.values() if not isinstance(old, InterfaceType)]
-    return found + [TypeChange(old=old, new=None) for old in dropped]
+    return changes + [TypeChange(old=old, new=None) for old in dropped]
 
 
 # ---- checking stored rows -------------------------------------------------------------------
@@ -198,17 +198,17 @@ def check_stored(
         columns = [c for rule in revised.uniques for c in rule.columns]
         columns += [rule.property for rule in revised.ranges]
         columns += [rule.property for rule in revised.checks]
-        found = Problems()
+        misfits = Problems()
         rows = change.rows_after(new, table, columns)
-        check_values(revised, rows, found)
-        check_unique(revised, rows, found)
-        for item in found.items:
-            problems.add(replace(item, message=_named(item)))
+        check_values(revised, rows, misfits)
+        check_unique(revised, rows, misfits)
+        for item in misfits.items:
+            problems.add(replace(item, message=_message_with_id(item)))
     if isinstance(old, EdgeType) and isinstance(new, EdgeType):
         _check_cardinality(old, new, table, problems)
 
 
-def _named(item: Problem) -> str:
+def _message_with_id(item: Problem) -> str:
     if item.kind == "unique_violation":
         return item.message
     return f"{item.type_name} '{item.entity_id}': {item.message}"

@@ -45,12 +45,12 @@ def _check_endpoints(
     if edge.source == edge.target:
         # Both ends in one look-up.
         wanted["src"] = pc.unique(pa.concat_arrays([wanted["src"], wanted.pop("dst")]))
-    found = {
+    missing_by_column = {
         column: _missing_nodes(base, changes, edge.source if column == "src" else edge.target, ids)
         for column, ids in wanted.items()
     }
     for column in ("src", "dst"):
-        missing = found.get(column, found["src"])
+        missing = missing_by_column.get(column, missing_by_column["src"])
         if not missing:
             continue
         wrong = pc.is_in(rows[column], value_set=pa.array(sorted(missing), pa.string()))
@@ -71,8 +71,8 @@ def endpoint_problem(
     file: str | None = None,
 ) -> Problem:
     """Return the problem of a new edge, one of whose ends does not exist."""
-    found = _end_problem(edge, edge.name, entity_id, column, value)
-    return replace(found, line=line, file=file)
+    problem = _end_problem(edge, edge.name, entity_id, column, value)
+    return replace(problem, line=line, file=file)
 
 
 def orphan_problem(edge: EdgeType, entity_id: str, column: str, value: str) -> Problem:

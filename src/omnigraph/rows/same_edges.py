@@ -35,8 +35,8 @@ def key_columns(entity: Entity) -> list[list[str]]:
     """
     if not isinstance(entity, EdgeType):
         return []
-    found = [sorted({"src", "dst", *rule.columns}) for rule in entity.uniques]
-    return [columns for number, columns in enumerate(found) if columns not in found[:number]]
+    keys = [sorted({"src", "dst", *rule.columns}) for rule in entity.uniques]
+    return [columns for number, columns in enumerate(keys) if columns not in keys[:number]]
 
 
 def same_keys(rules: Iterable[list[str]], rows: pa.Table) -> Pairs:
@@ -145,9 +145,9 @@ def _crossed(
 
 def _rows_of(ids: Iterable[str], *rows: pa.Table) -> pa.Table:
     """Return the rows of some ids, in their order, each from the first table that has it."""
-    found = pa.concat_tables(rows)
+    table = pa.concat_tables(rows)
     wanted = pa.array(list(ids), pa.string())
-    return found.take(pc.index_in(wanted, value_set=found["id"].combine_chunks()))
+    return table.take(pc.index_in(wanted, value_set=table["id"].combine_chunks()))
 
 
 def _updated(
@@ -179,7 +179,7 @@ def _pairs(
 
     A key with a value that is `undefined` in the base is the key of no edge.
     """
-    found: Pairs = {}
+    pairs: Pairs = {}
     taken: set[str] = set()
     if left.num_rows and right.num_rows:
         for columns in rules:
@@ -193,10 +193,10 @@ def _pairs(
             other = other.rename_columns([*columns, "other"])
             both = mine.join(other, keys=columns, join_type="inner")
             for one, two in zip(both["id"].to_pylist(), both["other"].to_pylist(), strict=True):
-                if one not in found and two not in taken:
-                    found[one] = two
+                if one not in pairs and two not in taken:
+                    pairs[one] = two
                     taken.add(two)
-    return found
+    return pairs
 
 
 def _complete(columns: list[str], rows: pa.Table) -> pa.Table:

@@ -81,5 +81,5 @@ def _list_bounds(lists: pa.Array) -> NDArray[np.int64]:
     return np.bincount(owners, weights=sizes, minlength=len(lists)).astype(np.int64)
 
 
-def _lengths(found: Column) -> NDArray[np.int64]:
-    return np.asarray(pc.fill_null(found, 0), np.int64)
+def _lengths(lengths: Column) -> NDArray[np.int64]:
+    return np.asarray(pc.fill_null(lengths, 0), np.int64)

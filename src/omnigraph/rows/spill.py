@@ -71,8 +71,8 @@ _mapped_lock = threading.Lock()
 def release_mapped() -> None:
     """Give back the memory that reading mapped rows took, of all files; see `release`."""
     with _mapped_lock:
-        found = list(_mapped)
-    for spill in found:
+        spills = list(_mapped)
+    for spill in spills:
         spill.release()
 
 

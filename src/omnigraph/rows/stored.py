@@ -37,6 +37,6 @@ class Stored(Protocol):
 
 def ids_by_ends(base: Stored, edge: EdgeType, sources: Sequence[str]) -> dict[tuple[str, str], str]:
     """Return the ids of the edges from some nodes, by both ends; of several the last one."""
-    found = base.edge_ends(edge, "src", sources)
-    columns = (found[name].to_pylist() for name in ("src", "dst", "id"))
+    ends = base.edge_ends(edge, "src", sources)
+    columns = (ends[name].to_pylist() for name in ("src", "dst", "id"))
     return {(src, dst): entity_id for src, dst, entity_id in zip(*columns, strict=True)}

@@ -48,9 +48,9 @@ def rows_schema(entity: Entity) -> pa.Schema:
     # A type that is remembered is kept alive, so no other has its identity.
     if known is not None and known[0] is entity:
         return known[1]
-    found = _rows_schema(entity)
-    _ROWS_SCHEMAS.put(id(entity), (entity, found))
-    return found
+    schema = _rows_schema(entity)
+    _ROWS_SCHEMAS.put(id(entity), (entity, schema))
+    return schema
 
 
 def _rows_schema(entity: Entity) -> pa.Schema:

@@ -239,11 +239,11 @@ def _values(image: Image | None) -> dict[str, object]:
     if image is None:
         return {}
     data = image["data"]
-    found = dict(data) if isinstance(data, Mapping) else {}
+    values = dict(data) if isinstance(data, Mapping) else {}
     for name in ("from", "to"):
         if name in image:
-            found[f"\0{name}"] = image[name]
-    return found
+            values[f"\0{name}"] = image[name]
+    return values
 
 
 def _with_values(image: Image, values: Mapping[str, object]) -> Image:

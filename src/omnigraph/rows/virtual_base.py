@@ -115,7 +115,7 @@ class _State(Struct, frozen=True, kw_only=True):
         return [name for name in self.rows.column_names if name != "id"]
 
 
-def _plain(ids: pa.Array, rows: pa.Table, there: Mask) -> _State:
+def _known_state(ids: pa.Array, rows: pa.Table, there: Mask) -> _State:
     place = rows.schema.get_field_index("id")
     none = np.zeros((len(rows.column_names) - 1, len(ids)), dtype=bool)
     return _State(
@@ -131,7 +131,7 @@ def _anchor(ids: pa.Array, changes: Sequence[RowChanges]) -> _State:
     """Return the rows that all the changes start from."""
     before = pa.concat_tables([part for item in changes for part in (item.old, item.deleted)])
     place = pc.index_in(ids, value_set=before["id"].combine_chunks())
-    return _plain(ids, before.take(place), pc.is_valid(place).to_numpy(zero_copy_only=False))
+    return _known_state(ids, before.take(place), pc.is_valid(place).to_numpy(zero_copy_only=False))
 
 
 def _state(anchor: _State, changes: RowChanges) -> _State:
@@ -142,9 +142,9 @@ def _state(anchor: _State, changes: RowChanges) -> _State:
     written = pc.is_valid(place).to_numpy(zero_copy_only=False)
     gone = pc.is_in(ids, value_set=changes.deleted["id"].combine_chunks())
     there = written | (anchor.there & ~gone.to_numpy(zero_copy_only=False))
-    found = pc.fill_null(place, 0).to_numpy(zero_copy_only=False) + len(ids)
-    chosen = pa.array(np.where(written, found, np.arange(len(ids))), mask=~there)
-    return _plain(ids, pa.concat_tables([anchor.rows, after]).take(chosen), there)
+    places = pc.fill_null(place, 0).to_numpy(zero_copy_only=False) + len(ids)
+    chosen = pa.array(np.where(written, places, np.arange(len(ids))), mask=~there)
+    return _known_state(ids, pa.concat_tables([anchor.rows, after]).take(chosen), there)
 
 
 # ---- merging states -----------------------------------------------------------------------
@@ -163,8 +163,8 @@ class _Compared(Struct, frozen=True, kw_only=True):
 
 
 def _same_cells(left: _State, right: _State) -> Mask:
-    found = [equal_values(left.rows[name], right.rows[name]) for name in left.names]
-    same = np.array(found, dtype=bool).reshape(len(found), len(left.there))
+    masks = [equal_values(left.rows[name], right.rows[name]) for name in left.names]
+    same = np.array(masks, dtype=bool).reshape(len(masks), len(left.there))
     return same & ~left.undefined & ~right.undefined & left.there & right.there
 
 
@@ -213,24 +213,24 @@ def _nothing(anchor: _State) -> _State:
 
 def _merged(left: _State, right: _State, base: _State) -> _State:
     """Merge two states cell by cell; conflicts become undefined."""
-    found = _compared(left, right, base)
+    compared = _compared(left, right, base)
     both = left.there & right.there
     only_left, only_right = left.there & ~right.there, right.there & ~left.there
-    kept = np.where(only_left, found.left, found.right)
+    kept = np.where(only_left, compared.left, compared.right)
     one = only_left | only_right
     lost = one & (base.unknown | (base.there & ~kept))
     unknown = left.unknown | right.unknown | lost
     there = ~unknown & (both | (one & ~base.there))
-    taken = np.where(both, ~found.cells & found.left_cells, only_right)
-    clash = both & ~found.cells & (found.left_cells == found.right_cells)
-    changed = both & ~found.left & ~found.right
-    once = found.left_cells != found.right_cells
+    taken = np.where(both, ~compared.cells & compared.left_cells, only_right)
+    clash = both & ~compared.cells & (compared.left_cells == compared.right_cells)
+    changed = both & ~compared.left & ~compared.right
+    once = compared.left_cells != compared.right_cells
     return _State(
         rows=_chosen(left, right, taken, there),
         there=there,
         unknown=unknown,
         undefined=(clash | left.undefined | right.undefined) & there,
-        joined=((changed & ~found.cells & once) | left.joined | right.joined) & there,
+        joined=((changed & ~compared.cells & once) | left.joined | right.joined) & there,
     )
 
 
@@ -263,13 +263,13 @@ def _changes(base: _State, side: _State, known: Mask, same: Mask, forced: Mask) 
 def _undefined(
     ids: pa.Array, names: list[str], judged: _Compared, known: Mask, forced: Mask
 ) -> Undefined:
-    found: dict[str, frozenset[str] | None] = {}
+    undefined: dict[str, frozenset[str] | None] = {}
     for place in np.flatnonzero(forced):
-        found[ids[place].as_py()] = None
+        undefined[ids[place].as_py()] = None
     for place in np.flatnonzero(known & judged.undefined.any(axis=0)):
         columns = np.flatnonzero(judged.undefined[:, place])
-        found[ids[place].as_py()] = frozenset(names[number] for number in columns)
-    return found
+        undefined[ids[place].as_py()] = frozenset(names[number] for number in columns)
+    return undefined
 
 
 def _without(changes: RowChanges, ids: pa.Array) -> RowChanges:

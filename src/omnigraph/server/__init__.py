@@ -47,5 +47,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return found
+    attribute = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return attribute

@@ -148,8 +148,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     message = words.get(error.status_code, str(error.detail))
     type_ = _TYPES.get(error.status_code, "bad_request")
     body = problem_body(error.status_code, message, type_=type_)
-    found = Failure(status=error.status_code, body=body, headers=dict(error.headers or {}))
-    return error_response(found)
+    refusal = Failure(status=error.status_code, body=body, headers=dict(error.headers or {}))
+    return error_response(refusal)
 
 
 def create_app(service: Service) -> Gate:

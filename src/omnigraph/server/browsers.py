@@ -95,11 +95,11 @@ class Origins:
         """Return what lets a page see an answer."""
         if not self._origins or origin is None:
             return {}
-        found = {"Vary": "Origin"}
+        headers = {"Vary": "Origin"}
         if ANY in self._origins or origin.lower() in self._origins:
-            found["Access-Control-Allow-Origin"] = origin
-            found["Access-Control-Expose-Headers"] = ", ".join(_SHOWN)
-        return found
+            headers["Access-Control-Allow-Origin"] = origin
+            headers["Access-Control-Expose-Headers"] = ", ".join(_SHOWN)
+        return headers
 
     def preflight(self, method: str, headers: Headers) -> Response | None:
         """Return the answer to a browser that asks what a page may send; None for all else."""

@@ -21,7 +21,7 @@ from omnigraph.graph.seam import embedder_of, reach
 from omnigraph.ids import is_ulid
 from omnigraph.limits import SERVER_QUERY_GRACE_S, SERVER_QUICK_S
 from omnigraph.policy import Access, Action, check
-from omnigraph.read import Running, out_of_time
+from omnigraph.read import QueryControl, out_of_time
 from omnigraph.server.admission import ANONYMOUS
 from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph
@@ -116,9 +116,9 @@ class Call:
 
     async def query(
         self,
-        ask: Callable[[Session, Running], A],
+        ask: Callable[[Session, QueryControl], A],
         job: Job,
-        form: Callable[[A, Running], T],
+        form: Callable[[A, QueryControl], T],
         *,
         timeout_s: float | None = None,
     ) -> T:
@@ -132,7 +132,7 @@ class Call:
 
         def here(cancel: threading.Event) -> asyncio.Future[T]:
             def run() -> T:
-                running = Running(timeout_s=limit_s, cancel=cancel)
+                running = QueryControl(timeout_s=limit_s, cancel=cancel)
                 return form(ask(session, running), running)
 
             return self.service.threads.begin_read(self._measured(run))
@@ -146,10 +146,10 @@ class Call:
         left_s = max(0.1, limit_s - (elapsed_s() - begun))
 
         async def answered(cancel: threading.Event) -> T:
-            found = await large.run(job, self.actor or ANONYMOUS, cancel, left_s)
-            running = Running(timeout_s=limit_s, cancel=cancel)
+            answer = await large.run(job, self.actor or ANONYMOUS, cancel, left_s)
+            running = QueryControl(timeout_s=limit_s, cancel=cancel)
             # Both ways give the same kind of answer.
-            return await self.service.threads.read(lambda: form(cast("A", found), running))
+            return await self.service.threads.read(lambda: form(cast("A", answer), running))
 
         return await self._ended(lambda cancel: asyncio.ensure_future(answered(cancel)), left_s)
 
@@ -180,7 +180,7 @@ class Call:
         ended.add_done_callback(lambda _ended: leave())
         ended.add_done_callback(_looked_at)
         try:
-            # Most have ended by then, and nobody needs to look whether the client hangs up.
+            # Most have ended by then, and the call need not look whether the client hangs up.
             await asyncio.wait({ended}, timeout=min(limit_s, SERVER_QUICK_S))
             if not ended.done():
                 await self._watched(ended, cancel, limit_s + SERVER_QUERY_GRACE_S)
@@ -315,6 +315,6 @@ def state_of(branch: str | None, snapshot: str | None) -> tuple[str | None, str 
         raise BadRequestError("give a branch or a snapshot, not both")
     if snapshot is None:
         return branch, None, None
-    if found := _SNAPSHOT.fullmatch(snapshot):
-        return found["branch"], None, int(found["version"])
+    if match := _SNAPSHOT.fullmatch(snapshot):
+        return match["branch"], None, int(match["version"])
     return None, snapshot, None

@@ -1,7 +1,7 @@
 """What every request passes before any route: identity, graph, size and time.
 
 The order is fixed: request id, places, bearer token, graph id, graph, body. Nothing of a body is
-read for somebody who is not known.
+read for a client that is not known.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ class Gate:
                 await page(scope, receive, reply)
                 return passing
             handed = await self._admit(scope, headers, receive, passing)
-            if not handed_over and (found := await self._elsewhere(scope, receive, passing)):
-                await found(scope, receive, reply)
+            if not handed_over and (answer := await self._elsewhere(scope, receive, passing)):
+                await answer(scope, receive, reply)
                 return passing
             await self._app(scope, handed, reply)
         except Exception as error:
@@ -160,11 +160,11 @@ class Gate:
             scope["client"],
         )  # fmt: skip
         passing.route = write.route
-        found = await peers.forward(order, ask, gone, keyed=keyed)
-        if found is None:
+        answer = await peers.forward(order, ask, gone, keyed=keyed)
+        if answer is None:
             return None
-        passing.worker = found.worker
-        return _HandedBack(found)
+        passing.worker = answer.worker
+        return _HandedBack(answer)
 
     async def _admit(
         self, scope: Scope, headers: Headers, receive: Receive, passing: Passing
@@ -276,10 +276,10 @@ class Gate:
 class _HandedBack(Response):
     """An answer that another worker gave."""
 
-    def __init__(self, found: Answer) -> None:
-        super().__init__(found.body, status_code=found.status)
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.body, status_code=answer.status)
         # Whether the connection goes on is for the process that has it to say.
-        self.raw_headers = [item for item in found.headers if item[0].lower() != b"connection"]
+        self.raw_headers = [item for item in answer.headers if item[0].lower() != b"connection"]
 
 
 def _page(scope: Scope, headers: Headers) -> Response | None:
@@ -300,10 +300,10 @@ def _graph(graphs: ServedGraphs, path: str, token: Token | None) -> ServedGraph 
         check_graph_id(named)
         if token is not None and not token.opens(named):
             raise unknown_graph(named)
-    found = graphs.find(named)
-    if token is not None and not token.opens(found.graph_id):
-        raise unknown_graph(found.graph_id)
-    return found
+    graph = graphs.find(named)
+    if token is not None and not token.opens(graph.graph_id):
+        raise unknown_graph(graph.graph_id)
+    return graph
 
 
 def _attributes(scope: Scope, passing: Passing) -> dict[str, str | int | float | bool]:
@@ -318,7 +318,7 @@ def _attributes(scope: Scope, passing: Passing) -> dict[str, str | int | float |
 
 
 def _is_health(path: str) -> bool:
-    """Whether somebody asks for the health of the process, under whichever name."""
+    """Whether a request asks for the health of the process, under whichever name."""
     if path in HEALTH:
         return True
     parts = path.split("/")

@@ -79,10 +79,10 @@ class ServedGraphs:
                 )
         else:
             check_graph_id(graph_id)
-        found = self._graphs.get(graph_id)
-        if found is None:
+        graph = self._graphs.get(graph_id)
+        if graph is None:
             raise unknown_graph(graph_id)
-        return found
+        return graph
 
     def close(self) -> None:
         """Close every graph."""

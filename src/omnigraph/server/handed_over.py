@@ -75,21 +75,21 @@ class HandedOver:
                     gone = under_way[message.id] = asyncio.Event()
                     task = asyncio.ensure_future(self._run(message, gone, writer))
                     task.add_done_callback(partial(_forget, under_way, message.id))
-                    self._keep(task)
+                    self._track_task(task)
                 elif isinstance(message, Gone) and message.id in under_way:
                     under_way[message.id].set()
                 elif isinstance(message, Reload):
-                    self._keep(asyncio.ensure_future(self._renew(message, writer)))
+                    self._track_task(asyncio.ensure_future(self._renew(message, writer)))
                 elif isinstance(message, Noted):
                     self._noted(message)
         finally:
-            # Whoever waits for an answer is gone with its worker.
+            # The clients that wait for answers are gone with their worker.
             for gone in under_way.values():
                 gone.set()
             self._writers.discard(writer)
             writer.close()
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def _track_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -169,15 +169,15 @@ def _scope(ask: Ask) -> dict[str, Any]:
 
 def private_socket(path: str) -> socket.socket:
     """Return a socket that only this user can connect to; it takes the place of a dead one."""
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        found.bind(path)
+        listener.bind(path)
     except OSError as error:
-        found.close()
+        listener.close()
         raise BadRequestError(f"cannot listen on {path}: {error}") from error
     finally:
         os.umask(before)
-    return found
+    return listener

@@ -1,7 +1,7 @@
 """A helper: a server for the commands of one user, on a socket of the file system.
 
-It serves one graph, read-only, to who can say what it was started with, and goes when nobody has
-asked for a while.
+It serves one graph, read-only, to who can say what it was started with, and goes when no command
+has asked for a while.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MISDIRECTED = 421
 
 
 class _Asked:
-    """The app of a server, for who expects this helper; it knows since when nobody asks."""
+    """The app of a server, for who expects this helper; it knows since when no command asks."""
 
     def __init__(self, app: ASGIApp, fingerprint: str) -> None:
         self._app = app
@@ -42,7 +42,7 @@ class _Asked:
 
     @property
     def idle_s(self) -> float:
-        """How long nobody has asked."""
+        """How long no command has asked."""
         return 0.0 if self._busy else elapsed_s() - self._last_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,7 +107,7 @@ def serve_helper(
     env: Mapping[str, str],
     announce: Callable[[], None],
 ) -> None:
-    """Serve a graph on a socket until it is told to stop, or nobody asks any more."""
+    """Serve a graph on a socket until it is told to stop, or no command asks any more."""
     settings = Settings(
         store=place,
         read_only=True,
@@ -127,17 +127,17 @@ def serve_helper(
 
 def _listen(path: str) -> socket.socket:
     """Return a socket that listens, for its user alone; it takes the place of a dead one."""
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     # Shorter than the path itself, which may be as long as a socket's can be.
     beside = os.path.join(os.path.dirname(path), str(os.getpid()))
     before = os.umask(0o177)
     try:
-        found.bind(beside)
-        found.listen(BACKLOG)
+        listener.bind(beside)
+        listener.listen(BACKLOG)
         os.replace(beside, path)
     except OSError as error:
-        found.close()
+        listener.close()
         raise BadRequestError(f"cannot listen on {path}: {error}") from error
     finally:
         os.umask(before)
-    return found
+    return listener

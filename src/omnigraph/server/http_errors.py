@@ -52,7 +52,7 @@ class HttpProblem(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What is sent to somebody whose request failed."""
+    """What is sent to a client whose request failed."""
 
     status: int
     body: dict[str, object]

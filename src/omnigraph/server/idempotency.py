@@ -94,9 +94,9 @@ def once(
             )
         if claim.answer is not None:
             return claim.answer
-        found = _done(keys, asked, claim, work, landed)
-        answer = tell(found)
-        if lasting or getattr(found, "commit", None) is None:
+        outcome = _done(keys, asked, claim, work, landed)
+        answer = tell(outcome)
+        if lasting or getattr(outcome, "commit", None) is None:
             keys.settle(asked.name, asked.request, claim, answer, durable=lasting)
         return answer
 
@@ -114,9 +114,9 @@ def _done(
         raise OutcomeUnknownError(error.message, operation_id=asked.key) from error
     except OmniGraphError as error:
         # One that was begun before and has no answer: its process ended, or another has it.
-        found = None if claim.is_new or landed is None else landed(error, claim)
-        if found is not None:
-            return found
+        outcome = None if claim.is_new or landed is None else landed(error, claim)
+        if outcome is not None:
+            return outcome
         if claim.is_new and error.http_status < 500:
             keys.release(asked.name)
         raise

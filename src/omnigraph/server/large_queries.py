@@ -89,7 +89,7 @@ class LargeQueries:
             self._end(process)
             self._files.discard(job.path)
             raise
-        self._keep(process)
+        self._release_process(process)
         if isinstance(reply, Refused):
             raise KnownFailure(reply.failure)
         if isinstance(reply, Explanation):
@@ -97,28 +97,28 @@ class LargeQueries:
         return self._result(job, reply)
 
     def _result(self, job: Job, reply: Rows) -> Result:
-        found = Result(
+        result = Result(
             self._files.open(job.path),
             query_name=reply.query_name,
             commit_id=reply.commit_id,
             column_types=reply.column_types,
         )
-        found.target = reply.target
-        return found
+        result.target = reply.target
+        return result
 
     def _process(self) -> _Process:
         with self._lock:
             while self._idle:
-                found = self._idle.pop()
-                if found.wakes():
-                    return found
-                self._processes.discard(found)
+                process = self._idle.pop()
+                if process.wakes():
+                    return process
+                self._processes.discard(process)
         made = _Process(self._bytes_max)
         with self._lock:
             self._processes.add(made)
         return made
 
-    def _keep(self, process: _Process) -> None:
+    def _release_process(self, process: _Process) -> None:
         with self._lock:
             if self._is_open:
                 self._idle.append(process)
@@ -127,7 +127,7 @@ class LargeQueries:
         self._end(process)
 
     def _rested(self, process: _Process) -> None:
-        """End a process that has waited for long, unless somebody has just taken it."""
+        """End a process that has waited for long, unless a query has just taken it."""
         with self._lock:
             if process not in self._idle:
                 return
@@ -140,7 +140,7 @@ class LargeQueries:
         process.end()
 
     def close(self) -> None:
-        """End the processes, whatever they do: nobody waits for their answers any more."""
+        """End the processes, whatever they do: no request waits for their answers any more."""
         with self._lock:
             self._is_open = False
             idle, self._idle = self._idle, []
@@ -168,7 +168,7 @@ class _Process:
         self._timer: threading.Timer | None = None
 
     def ask(self, job: Job, cancel: threading.Event) -> Reply:
-        """Return the answer. Raises when it takes too long, and when nobody wants it any more."""
+        """Return the answer. Raises when it takes too long, or the client wants it no more."""
         begun = elapsed_s()
         most_s = job.timeout_s + SERVER_QUERY_GRACE_S
         child = self._child
@@ -182,9 +182,9 @@ class _Process:
                     raise QueryError("the query was cancelled")
                 if elapsed_s() - begun > most_s:
                     raise out_of_time(job.timeout_s, elapsed_s() - begun)
-            found: Reply | None = read_message(child.stdout)
-            if found is not None:
-                return found
+            reply: Reply | None = read_message(child.stdout)
+            if reply is not None:
+                return reply
         raise too_large(self._bytes_max)
 
     def rests(self, end: Callable[[_Process], None]) -> None:
@@ -200,11 +200,11 @@ class _Process:
         return self._child.poll() is None
 
     def kill(self) -> None:
-        """Stop it, whatever it does; whoever waits for its answer ends it."""
+        """Stop it, whatever it does; the thread that waits for its answer ends it."""
         self._child.kill()
 
     def end(self) -> None:
-        """Stop it and let go of it. Nobody else may talk to it."""
+        """Stop it and let go of it. No other thread may talk to it."""
         if self._timer is not None:
             self._timer.cancel()
         self.kill()

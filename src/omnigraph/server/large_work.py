@@ -59,15 +59,15 @@ class LargeWork:
         )
 
     def _graph(self, job: Job) -> Graph:
-        found = self._graphs.pop(job.uri, None)
-        if found is None:
+        graph = self._graphs.pop(job.uri, None)
+        if graph is None:
             while len(self._graphs) >= OPEN_MAX:
                 self._graphs.pop(next(iter(self._graphs))).close()
             with reaching(job.reach):
-                found = open_graph(job.uri, mode="ro", embedder=job.embedder)
-            limit_queries(found, self._bytes_max // LARGE_QUERY_TABLES)
-        self._graphs[job.uri] = found
-        return found
+                graph = open_graph(job.uri, mode="ro", embedder=job.embedder)
+            limit_queries(graph, self._bytes_max // LARGE_QUERY_TABLES)
+        self._graphs[job.uri] = graph
+        return graph
 
 
 def too_large(bytes_max: int) -> ResourceLimitError:

@@ -14,15 +14,15 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens. Raises `BadRequestError` for an address it cannot have."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol must be named: asyncio sends small answers at once only where it is.
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
-        found.listen(BACKLOG)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
-        found.close()
+        listener.close()
         raise BadRequestError(f"cannot listen on {host}:{port}: {error}") from error
-    return found
+    return listener
 
 
 def address_of(place: socket.socket) -> str:

@@ -113,15 +113,15 @@ class Metrics:
         self._commits.labels(graph_id, kind).inc()
 
     def failed(self, *, graph_id: str, error: OmniGraphError) -> None:
-        """Count a write that met somebody else's."""
+        """Count a write that met another writer's."""
         if isinstance(error, ConflictError):
             self._conflicts.labels(graph_id, str(error.kind)).inc()
 
     def watch(self, graph_id: str, graph: Graph) -> None:
-        """Read a graph's own numbers whenever somebody looks."""
+        """Read a graph's own numbers whenever a request asks for the metrics."""
         self._watched[graph_id] = graph
         if self._shared_in is not None:
-            return  # Nobody can ask another process at that moment: each writes them down.
+            return  # A request cannot ask another process at that moment: each writes them down.
         about = graph.maintenance
         self._cache_bytes.labels(graph_id).set_function(lambda: about.cache_stats().size_bytes)
         hits = self._cache_reads.labels(graph_id, "hit")

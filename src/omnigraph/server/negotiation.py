@@ -38,15 +38,24 @@ def choose(accept: Sequence[str], offered: Sequence[str]) -> Chosen:
 
     Without an Accept header it is the first one offered. Raises `HttpProblem` if none will do.
     """
-    ranges = [found for value in accept for part in value.split(",") if (found := _range(part))]
+    ranges = [
+        media_range
+        for value in accept
+        for part in value.split(",")
+        if (media_range := _range(part))
+    ]
     if not ranges:
         return Chosen(offered[0])
     liked: list[tuple[float, int, int, Chosen]] = []
     for number, name in enumerate(offered):
         # The part that names a type most exactly decides about it.
-        place, found = max(enumerate(ranges), key=lambda item: (item[1].closeness(name), -item[0]))
-        if found.closeness(name) and found.quality > 0:
-            liked.append((-found.quality, place, number, Chosen(name, found.parameters)))
+        place, media_range = max(
+            enumerate(ranges), key=lambda item: (item[1].closeness(name), -item[0])
+        )
+        if media_range.closeness(name) and media_range.quality > 0:
+            liked.append(
+                (-media_range.quality, place, number, Chosen(name, media_range.parameters))
+            )
     if not liked:
         raise HttpProblem(406, f"the answer can be {', '.join(offered)}", type_="not_acceptable")
     return min(liked, key=lambda item: item[:3])[3]

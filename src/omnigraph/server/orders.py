@@ -39,9 +39,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
     def error(self) -> OmniGraphError:
         """Return the error that was sent."""
-        found = _Refused(self.message, hint=self.hint)
-        found.kind = self.kind
-        return found
+        error = _Refused(self.message, hint=self.hint)
+        error.kind = self.kind
+        return error
 
 
 class _Refused(OmniGraphError):

@@ -161,7 +161,7 @@ class Peers:
             if link is None:
                 continue
             try:
-                found = await self._ask(link, ask, gone)
+                answer = await self._ask(link, ask, gone)
             except LinkLost:
                 if keyed:
                     return None
@@ -170,8 +170,8 @@ class Peers:
                     hint="look whether it had its effect; with an Idempotency-Key such a request "
                     "is repeated safely",
                 ) from None
-            if found is not None:
-                return found
+            if answer is not None:
+                return answer
         return None
 
     async def _ask(
@@ -201,13 +201,13 @@ class Peers:
 
     async def _link(self, worker: int) -> _Link | None:
         """Return the connection to a worker, made anew if it has to be; None if it is away."""
-        found = self._links.get(worker)
-        if found is not None and found.is_open:
-            return found
+        link = self._links.get(worker)
+        if link is not None and link.is_open:
+            return link
         async with self._connecting.setdefault(worker, asyncio.Lock()):
-            found = self._links.get(worker)
-            if found is not None and found.is_open:
-                return found
+            link = self._links.get(worker)
+            if link is not None and link.is_open:
+                return link
             path = socket_path(self._folder, worker)
             try:
                 async with asyncio.timeout(WORKER_CONNECT_S):

@@ -31,7 +31,7 @@ ARROW_BATCH_ROWS = 8192
 PARQUET_GROUP_ROWS = 64 * 1024
 
 Check = Callable[[], None]
-"""Raises when nobody wants an answer any more, or it took too long."""
+"""Raises when the client wants no answer any more, or it took too long."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -43,9 +43,9 @@ def json_response(
     return Response(_encode(body), status_code=status, media_type=JSON, headers=dict(headers or {}))
 
 
-def error_response(found: Failure) -> Response:
+def error_response(failure: Failure) -> Response:
     """Return the answer to a request that failed."""
-    return json_response(found.body, status=found.status, headers=found.headers)
+    return json_response(failure.body, status=failure.status, headers=failure.headers)
 
 
 def ndjson_chunks(values: Iterable[object]) -> Iterator[bytes]:
@@ -287,9 +287,9 @@ class _Stream(Response):
             hung_up.cancel()
             if not sent.done():
                 sent.cancel()
-            found, _hung_up_or_not = await asyncio.gather(sent, hung_up, return_exceptions=True)
-        if isinstance(found, Exception):
-            raise found
+            outcome, _hung_up_or_not = await asyncio.gather(sent, hung_up, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            raise outcome
 
     async def _send(self, send: Send) -> None:
         async with contextlib.aclosing(self._parts) as parts:
@@ -335,7 +335,7 @@ def _close_after(
 
     def close(ended: asyncio.Future[bytes | None] | None = None) -> None:
         if ended is not None and not ended.cancelled():
-            ended.exception()  # Nobody else looks at it.
+            ended.exception()  # The response does not look at it any more.
         # In a thread: giving much memory back takes a while.
         with contextlib.suppress(RuntimeError):
             threads.begin_read(getattr(rest, "close", _nothing))

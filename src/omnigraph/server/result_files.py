@@ -1,4 +1,4 @@
-"""Answers in files: whoever takes a large one slowly holds no memory of the server."""
+"""Answers in files: a client that takes a large one slowly holds no memory of the server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ResultFiles:
             return os.path.join(self._folder, str(self._made))
 
     def open(self, path: str) -> pa.Table:
-        """Return the rows of a file that nobody else will read."""
+        """Return the rows of a file that no other request will read."""
         size_bytes = os.stat(path).st_size
         with pa.memory_map(path) as content:
             table = pa.ipc.open_file(content).read_all()
@@ -73,18 +73,18 @@ class ResultFiles:
             return result
         path = self.new_path()
         write_result(table, path)
-        found = Result(
+        answer = Result(
             self.open(path),
             query_name=result.query_name,
             commit_id=result.commit_id,
             column_types=result.column_types,
         )
-        found.target = result.target
-        return found
+        answer.target = result.target
+        return answer
 
     @staticmethod
     def discard(path: str) -> None:
-        """Remove what may have been written of an answer that nobody gets."""
+        """Remove what may have been written of an answer that no client gets."""
         with contextlib.suppress(OSError):
             os.unlink(path)
 

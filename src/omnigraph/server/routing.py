@@ -49,10 +49,10 @@ def write_of(
     if method != "POST":
         return None
     nested, below = _below(path)
-    found = _route(below, queries)
-    if found is None:
+    match = _route(below, queries)
+    if match is None:
         return None
-    route, branch_of = found
+    route, branch_of = match
     try:
         branch = branch_of(query, body) or MAIN
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):

@@ -32,8 +32,8 @@ HEADER_BYTES_MAX = 64 * 1024
 class Server(uvicorn.Server):
     """A server that says it is not ready before it stops listening.
 
-    For a moment it still serves: whoever looks at `/readyz` sends no more. Then it takes no new
-    connections and finishes what it has begun.
+    For a moment it still serves: a load balancer that looks at `/readyz` sends no more. Then it
+    takes no new connections and finishes what it has begun.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -84,7 +84,7 @@ def server_config(
 ) -> uvicorn.Config:
     """Return how a service is served; `around` puts something before its app."""
     app = create_app(service)
-    found = uvicorn.Config(
+    config = uvicorn.Config(
         app if around is None else around(app),
         log_config=None,
         access_log=False,
@@ -100,10 +100,10 @@ def server_config(
             head_bytes_max=HEADER_BYTES_MAX,
         ),
     )
-    found.load()
+    config.load()
     if (files := service.settings.certificate()) is not None:
-        found.ssl = tls_context(*files)
-    return found
+        config.ssl = tls_context(*files)
+    return config
 
 
 def run(
@@ -132,7 +132,7 @@ def run(
 
 
 def publish_soon(service: Service) -> None:
-    """Make the published interface before anybody asks for it, but after the first requests.
+    """Make the published interface before a client asks for it, but after the first requests.
 
     It takes longer than all of them, and they would have to share the interpreter with it.
     """

@@ -123,7 +123,7 @@ class Service:
         return True
 
     def leave(self) -> None:
-        """Give a place back; with nobody left, graphs that are served no more are closed."""
+        """Give a place back; with no request left, graphs that are served no more are closed."""
         with self._lock:
             self._busy -= 1
             idle = self._retired if self._busy == 0 else []
@@ -143,8 +143,8 @@ class Service:
     def take_noted(self) -> list[tuple[str, str, int]]:
         """Return how many commits branches of graphs got here since this was asked last."""
         with self._lock:
-            found, self._noted = self._noted, Counter()
-        return [(*key, number) for key, number in found.items()]
+            counts, self._noted = self._noted, Counter()
+        return [(*key, number) for key, number in counts.items()]
 
     def keep_noted(self, commits: Iterable[tuple[str, str, int]]) -> None:
         """Take commits back that could not be told."""
@@ -287,9 +287,9 @@ def _read_cluster(
     served: list[ServedGraph] = []
     quarantined: list[str] = []
     try:
-        for graph_id, found in cluster.graphs.items():
+        for graph_id, cluster_graph in cluster.graphs.items():
             try:
-                graph, identity = _graph_of(found, settings, env, known)
+                graph, identity = _graph_of(cluster_graph, settings, env, known)
             except OmniGraphError as error:
                 if settings.require_all_graphs:
                     raise
@@ -300,9 +300,9 @@ def _read_cluster(
                 ServedGraph(
                     graph_id=graph_id,
                     graph=graph,
-                    policy=policy_for(state, found.policy),
+                    policy=policy_for(state, cluster_graph.policy),
                     key_seconds=settings.key_seconds,
-                    queries=found.queries,
+                    queries=cluster_graph.queries,
                     schema_is_managed=True,
                     identity=identity,
                 )
@@ -329,17 +329,20 @@ def _read_cluster(
 
 
 def _graph_of(
-    found: ClusterGraph, settings: Settings, env: Mapping[str, str], known: Known
+    cluster_graph: ClusterGraph, settings: Settings, env: Mapping[str, str], known: Known
 ) -> tuple[Graph, tuple[object, ...]]:
     """Return a graph of the cluster and what tells it from others of its name."""
-    if found.problems:
-        raise BadRequestError("\n".join(item.render() for item in found.problems))
-    about = (found.uri, None if found.provider is None else msgspec.json.encode(found.provider))
+    if cluster_graph.problems:
+        raise BadRequestError("\n".join(item.render() for item in cluster_graph.problems))
+    about = (
+        cluster_graph.uri,
+        None if cluster_graph.provider is None else msgspec.json.encode(cluster_graph.provider),
+    )
     for (*same, known_domain), graph in known.items():
         # A graph that was removed and made again lies in the same place.
-        if tuple(same) == about and _domain(found.uri) == known_domain:
+        if tuple(same) == about and _domain(cluster_graph.uri) == known_domain:
             return graph, (*about, known_domain)
-    graph = open_one(found.uri, settings, env, found.embedder(env))
+    graph = open_one(cluster_graph.uri, settings, env, cluster_graph.embedder(env))
     return graph, (*about, domain(graph))
 
 

@@ -195,12 +195,14 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401  # of many types
 
 def _from_file(text: str) -> dict[str, Any]:
     try:
-        found = parse_yaml(text) or {}
+        settings = parse_yaml(text) or {}
     except YamlError as error:
         raise BadRequestError(f"the server's configuration cannot be read: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise BadRequestError("the server's configuration must be an object of settings")
-    unknown = sorted(str(name) for name in found.keys() - {item.name for item in fields(Settings)})
+    unknown = sorted(
+        str(name) for name in settings.keys() - {item.name for item in fields(Settings)}
+    )
     if unknown:
         raise BadRequestError(f"unknown settings: {', '.join(unknown)}")
-    return found
+    return settings

@@ -106,7 +106,7 @@ class Acceptor:
         if self._counts.get(self._worker) <= self._counts.least():
             self._accept()
             return
-        # Once only: one with fewer may be stopped, and nobody must wait for it.
+        # Once only: one with fewer may be stopped, and the client must not wait for it.
         self._pause(WORKER_HOLD_BACK_S)
 
     def _pause(self, seconds: float) -> None:
@@ -121,12 +121,12 @@ class Acceptor:
 
     def _accept(self) -> None:
         try:
-            found, _address = self._place.accept()
+            connection, _address = self._place.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return  # Another worker was first, or its client has gone.
         except OSError:
             self._pause(WORKER_PAUSE_S)  # No descriptor is left: some must be closed first.
             return
         self._counts.set(self._worker, self._counts.get(self._worker) + 1)
-        found.setblocking(False)
-        self._take(found)
+        connection.setblocking(False)
+        self._take(connection)

@@ -46,15 +46,15 @@ class _Short(Struct, frozen=True):
 
     def values(self, parts: list[str]) -> dict[str, str] | None:
         """Return the parameters in the parts of a path; None if it is another path."""
-        found = {}
+        values = {}
         for name, part, word in zip(self.named, parts, self.route.path.split("/"), strict=True):
             if name is None and part != word:
                 return None
             if name is not None and not part:
                 return None
             if name is not None:
-                found[name] = part
-        return found
+                values[name] = part
+        return values
 
 
 class Shortcuts:
@@ -69,9 +69,9 @@ class Shortcuts:
         self._named: dict[tuple[str, int], list[_Short]] = {}
         for router in routers:
             for route in router.routes:
-                found = _short(route) if isinstance(route, JsonRoute) else None
-                if found is not None:
-                    self._add(found)
+                short = _short(route) if isinstance(route, JsonRoute) else None
+                if short is not None:
+                    self._add(short)
 
     def _add(self, short: _Short) -> None:
         for method in short.route.methods or ():
@@ -85,16 +85,16 @@ class Shortcuts:
         """Methods and paths that are served here."""
         named = {
             (method, item.route.path)
-            for (method, _parts), found in self._named.items()
-            for item in found
+            for (method, _parts), shorts in self._named.items()
+            for item in shorts
         }
         return frozenset(self._routes) | named
 
     def _find(self, method: str, path: str) -> tuple[_Short, dict[str, str]] | None:
         """Return the route of a path and the parameters in it; fixed paths come first."""
-        found = self._routes.get((method, path))
-        if found is not None:
-            return found, {}
+        short = self._routes.get((method, path))
+        if short is not None:
+            return short, {}
         parts = path.split("/")
         for item in self._named.get((method, len(parts)), ()):
             values = item.values(parts)
@@ -113,15 +113,15 @@ class Shortcuts:
         if shortcut is None:
             await self._app(scope, receive, send)
             return
-        found, named = shortcut
-        scope["route"] = found.flat if graph_id is None else found.nested
+        short, named = shortcut
+        scope["route"] = short.flat if graph_id is None else short.nested
         scope["path_params"] = named if graph_id is None else {"graph_id": graph_id, **named}
         request = Request(scope, receive, send)
-        await found.route.check_sent(request)
-        values: dict[str, Any] = {found.call_name: Call(request), **named}
-        for name, read in found.reads:
+        await short.route.check_sent(request)
+        values: dict[str, Any] = {short.call_name: Call(request), **named}
+        for name, read in short.reads:
             values[name] = await read(request)
-        response = await found.endpoint(**values)
+        response = await short.endpoint(**values)
         await response(scope, receive, send)
 
 
@@ -131,7 +131,7 @@ def _short(route: JsonRoute) -> _Short | None:
     given = (needs.query_params, needs.header_params, needs.cookie_params)
     if any(given) or needs.body_params or needs.request_param_name:
         return None
-    named = _named(route)
+    named = _path_parameters(route)
     call_name = ""
     reads: list[tuple[str, Callable[[Request], Awaitable[Any]]]] = []
     for item in needs.dependencies:
@@ -154,7 +154,7 @@ def _short(route: JsonRoute) -> _Short | None:
     )
 
 
-def _named(route: JsonRoute) -> tuple[str | None, ...] | None:
+def _path_parameters(route: JsonRoute) -> tuple[str | None, ...] | None:
     """Return which parts of a path are parameters; None if one is more than any text."""
     plain = {
         item.alias
@@ -162,6 +162,6 @@ def _named(route: JsonRoute) -> tuple[str | None, ...] | None:
         if item.field_info.annotation is str and not item.field_info.metadata
     }
     parts = route.path.split("/")
-    found = tuple(part[1:-1] if part[:1] == "{" and part[-1:] == "}" else None for part in parts)
-    is_simple = not any("{" in part for part, name in zip(parts, found, strict=True) if not name)
-    return found if is_simple and {name for name in found if name} == plain else None
+    names = tuple(part[1:-1] if part[:1] == "{" and part[-1:] == "}" else None for part in parts)
+    is_simple = not any("{" in part for part, name in zip(parts, names, strict=True) if not name)
+    return names if is_simple and {name for name in names if name} == plain else None

@@ -31,8 +31,8 @@ class Silence:
         was_away = looked_s is not None and now_s - looked_s > _MISSED_LOOKS_MAX * WORKER_LOOK_S
         before = {} if was_away else self._heard
         self._heard = {
-            worker: found
-            if (found := before.get(worker)) is not None and found[0] == count
+            worker: heard
+            if (heard := before.get(worker)) is not None and heard[0] == count
             else (count, now_s)
             for worker, count in beats.items()
         }

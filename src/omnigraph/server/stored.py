@@ -12,14 +12,14 @@ from omnigraph.lang import compile_queries
 
 def stored_in(folder: str, catalog: Catalog) -> dict[str, StoredQuery]:
     """Return the queries of every file, checked against a schema. Raises `CompileError`."""
-    found: dict[str, StoredQuery] = {}
+    queries: dict[str, StoredQuery] = {}
     for label, text in _texts(folder).items():
         compile_queries(text, catalog, name=label)
         for query in stored_queries(text, name=label):
-            if query.name in found:
+            if query.name in queries:
                 raise BadRequestError(f"two stored queries are named '{query.name}'")
-            found[query.name] = query
-    return found
+            queries[query.name] = query
+    return queries
 
 
 def _texts(folder: str) -> dict[str, str]:

@@ -99,7 +99,7 @@ def _answer(method: str, name: str, content: bytes, headers: dict[str, str]) -> 
 def _files() -> dict[str, bytes]:
     """Return every file of the page by its name; there are few, and they are small."""
     root = resources.files(__package__) / _FILES
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     folders = [("", root)]
     while folders:
         prefix, folder = folders.pop()
@@ -110,5 +110,5 @@ def _files() -> dict[str, bytes]:
             if item.is_dir():
                 folders.append((f"{name}/", item))
             else:
-                found[name] = item.read_bytes()
-    return found
+                files[name] = item.read_bytes()
+    return files

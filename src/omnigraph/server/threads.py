@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Threads:
     """Runs the engine's calls. Writers that wait for each other never keep readers waiting.
 
-    Work that was begun is finished, even if nobody waits for it any more.
+    Work that was begun is finished, even if no request waits for it any more.
     """
 
     def __init__(self, *, reads: int, writes: int) -> None:
@@ -22,7 +22,7 @@ class Threads:
         self._writes = ThreadPoolExecutor(writes, thread_name_prefix="write")
 
     def begin_read(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Begin something that only reads; it goes on whoever waits for what is returned."""
+        """Begin something that only reads; it goes on even if the caller waits no longer."""
         return _begin(self._reads, work)
 
     async def read(self, work: Callable[[], T]) -> T:

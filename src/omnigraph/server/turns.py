@@ -24,13 +24,13 @@ class Turns:
     @contextlib.asynccontextmanager
     async def turn(self, actor: str) -> AsyncIterator[None]:
         """Hold a place while the block runs."""
-        await self._take(actor)
+        await self._take_place(actor)
         try:
             yield
         finally:
             self._give_back(actor)
 
-    async def _take(self, actor: str) -> None:
+    async def _take_place(self, actor: str) -> None:
         if self._may_begin(actor) and actor not in self._waiting:
             self._hold(actor)
             return
@@ -60,7 +60,7 @@ class Turns:
         for other in list(self._waiting):
             if self._may_begin(other):
                 place = self._waiting[other].popleft()
-                # Whoever has just got a place is the last to get the next one.
+                # The actor that has just got a place is the last to get the next one.
                 queue = self._waiting.pop(other)
                 if queue:
                     self._waiting[other] = queue

@@ -47,7 +47,7 @@ class WorkerServer(Server):
         await self._handed_over.listen(private_socket(socket_path(orders.folder, orders.worker)))
         counts = Counts(counts_path(orders.folder), orders.settings.workers)
         place = socket.socket(fileno=orders.listener)
-        self._acceptor = Acceptor(place, counts, orders.worker, self._take)
+        self._acceptor = Acceptor(place, counts, orders.worker, self._begin_connection)
         self._acceptor.start()
         self._beating = asyncio.ensure_future(self._beat(counts))
         self._ready()
@@ -58,12 +58,12 @@ class WorkerServer(Server):
             counts.beat(self._orders.worker)
             await asyncio.sleep(WORKER_LOOK_S / 2)
 
-    def _take(self, found: socket.socket) -> None:
-        task = asyncio.ensure_future(self._connect(found))
+    def _begin_connection(self, connection: socket.socket) -> None:
+        task = asyncio.ensure_future(self._connect(connection))
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
 
-    async def _connect(self, found: socket.socket) -> None:
+    async def _connect(self, connection: socket.socket) -> None:
         config, loop = self.config, asyncio.get_running_loop()
 
         def protocol() -> asyncio.Protocol:
@@ -75,9 +75,9 @@ class WorkerServer(Server):
             )
 
         try:
-            await loop.connect_accepted_socket(protocol, found, ssl=config.ssl)
+            await loop.connect_accepted_socket(protocol, connection, ssl=config.ssl)
         except OSError:
-            found.close()  # It hung up, or does not speak TLS.
+            connection.close()  # It hung up, or does not speak TLS.
 
     async def on_tick(self, counter: int) -> bool:
         """Tell how things are; whether to stop."""

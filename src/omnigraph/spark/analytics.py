@@ -42,9 +42,9 @@ def pagerank(
         given = given.localCheckpoint()
         # What nodes without edges hold is spread over all.
         total = F.broadcast(given.agg(F.coalesce(F.sum("given"), F.lit(0.0)).alias("total")))
-        found = joined(nodes, given, nodes.id == given.dst, "left").crossJoin(total)
+        received = joined(nodes, given, nodes.id == given.dst, "left").crossJoin(total)
         share = F.coalesce("given", F.lit(0.0)) + (1.0 - F.col("total")) / size
-        ranks = found.select("id", ((1.0 - damping) / size + damping * share).alias("pagerank"))
+        ranks = received.select("id", ((1.0 - damping) / size + damping * share).alias("pagerank"))
         ranks = ranks.localCheckpoint()
     links.unpersist()
     nodes.unpersist()
@@ -56,11 +56,11 @@ def connected_components(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     both = _both_ways(edges).persist()
-    found = vertices.select("id", F.col("id").alias("component")).localCheckpoint()
+    components = vertices.select("id", F.col("id").alias("component")).localCheckpoint()
     while True:
-        beside = joined(both, found, both.src == found.id)
+        beside = joined(both, components, both.src == components.id)
         near = beside.groupBy("dst").agg(F.min("component").alias("near"))
-        known = joined(found, near, found.id == near.dst, "left")
+        known = joined(components, near, components.id == near.dst, "left")
         least = F.least("component", F.coalesce("near", "component")).alias("least")
         step = known.select("id", "component", least).localCheckpoint()
         # A component's own component is nearer to the end: long chains take few rounds.
@@ -71,10 +71,10 @@ def connected_components(vertices: DataFrame, edges: DataFrame) -> DataFrame:
             (F.col("component") != F.coalesce("further", "least")).alias("moved"),
         )
         moved = moved.localCheckpoint()
-        found = moved.select("id", "component")
+        components = moved.select("id", "component")
         if not moved.where("moved").limit(1).count():
             both.unpersist()
-            return found
+            return components
 
 
 def label_propagation(vertices: DataFrame, edges: DataFrame, *, rounds: int = 5) -> DataFrame:
@@ -82,16 +82,16 @@ def label_propagation(vertices: DataFrame, edges: DataFrame, *, rounds: int = 5)
     from pyspark.sql import functions as F
 
     both = _both_ways(edges).persist()
-    found = vertices.select("id", F.col("id").alias("label")).localCheckpoint()
+    labels = vertices.select("id", F.col("id").alias("label")).localCheckpoint()
     for _ in range(rounds):
-        beside = joined(both, found, both.src == found.id)
+        beside = joined(both, labels, both.src == labels.id)
         votes = beside.groupBy("dst", "label").agg(F.count("*").alias("n"))
         best = votes.groupBy("dst").agg(F.max("n").alias("n"))
         won = joined(votes, best, ["dst", "n"]).groupBy("dst").agg(F.min("label").alias("won"))
-        voted = joined(found, won, found.id == won.dst, "left")
-        found = voted.select("id", F.coalesce("won", "label").alias("label")).localCheckpoint()
+        voted = joined(labels, won, labels.id == won.dst, "left")
+        labels = voted.select("id", F.coalesce("won", "label").alias("label")).localCheckpoint()
     both.unpersist()
-    return found
+    return labels
 
 
 def triangle_count(vertices: DataFrame, edges: DataFrame) -> DataFrame:
@@ -104,10 +104,12 @@ def triangle_count(vertices: DataFrame, edges: DataFrame) -> DataFrame:
     three = both.select(F.col("src").alias("b"), F.col("dst").alias("c"))
     corners = joined(joined(one, two, "a").where("b < c"), three, ["b", "c"])
     counted = corners.select(F.explode(F.array("a", "b", "c")).alias("id")).groupBy("id").count()
-    found = joined(vertices.select("id"), counted, "id", "left")
-    found = found.select("id", F.coalesce("count", F.lit(0)).alias("triangles")).localCheckpoint()
+    triangles = joined(vertices.select("id"), counted, "id", "left")
+    triangles = triangles.select(
+        "id", F.coalesce("count", F.lit(0)).alias("triangles")
+    ).localCheckpoint()
     both.unpersist()
-    return found
+    return triangles
 
 
 def shortest_paths(

@@ -85,12 +85,12 @@ class SparkEvents(WorkerLoad):
                     self._pieces += kept
                     continue
                 applies = self.mode == APPLY
-                found = self._engine.map_frame(frame, partial(_named_frame, piece, job, applies))
-                named += [msgspec.json.decode(item, type=Named) for item in found]
-                self._pieces += [piece] * len(found)
+                answers = self._engine.map_frame(frame, partial(_named_frame, piece, job, applies))
+                named += [msgspec.json.decode(item, type=Named) for item in answers]
+                self._pieces += [piece] * len(answers)
             self._pieces, self._named = in_input_order(self._pieces, named)
             counter.rows = sum(item.lines for item in self._named)
-        self._take()
+        self._check_events()
 
     def _name(self, pieces: Sequence[Piece]) -> list[Named]:
         job, fixed, applies = self._job, tuple(pieces), self.mode == APPLY
@@ -105,13 +105,13 @@ class SparkEvents(WorkerLoad):
         """Name again, without some lines, the events of the pieces that hold them."""
         changed = skip_lines(self._pieces, [item.lines for item in self._named], lines)
         with self.reporter.stage("parse") as counter:
-            found = self._name([self._pieces[number] for number in changed])
-            counter.rows = sum(item.lines for item in found)
-        for number, item in zip(changed, found, strict=True):
+            named = self._name([self._pieces[number] for number in changed])
+            counter.rows = sum(item.lines for item in named)
+        for number, item in zip(changed, named, strict=True):
             self._named[number] = item
         self._judged, self._counts = None, {}
         self._rows_workers.forget()
-        self._take()
+        self._check_events()
 
     def line_at(self, file: str | None, line: int) -> list[int]:
         """Return the numbers, through all pieces, of a line of a file: one for each use of it."""
@@ -128,7 +128,7 @@ class SparkEvents(WorkerLoad):
         """The name of the input, if it is one file or frame."""
         return None if self._source == "the input" else self._source
 
-    def _take(self) -> None:
+    def _check_events(self) -> None:
         named = self._named
         refused = next((item.refused for item in named if item.refused is not None), None)
         if refused is not None:
@@ -170,11 +170,11 @@ class SparkEvents(WorkerLoad):
         def work(task: int) -> bytes:
             return msgspec.json.encode(count_entities(groups[task], job))
 
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for group, answer in zip(groups, self._engine.run(len(groups), work), strict=True):
             rows = msgspec.json.decode(answer, type=int)
-            found[group.table_key] = found.get(group.table_key, 0) + rows
-        return found
+            counts[group.table_key] = counts.get(group.table_key, 0) + rows
+        return counts
 
     def _judge(self, base: Base) -> ChangeSet:
         catalog = self._job.schema.catalog
@@ -188,7 +188,7 @@ class SparkEvents(WorkerLoad):
         problems.raise_any()
         changes = ChangeSet()
         self._counts = {}
-        found = Problems(source="the events", limit=self._job.problems_max)
+        violations = Problems(source="the events", limit=self._job.problems_max)
         for key in keys:
             pairs = zip(applied, groups, strict=True)
             mine = [item for item, group in pairs if group.table_key == key]
@@ -198,21 +198,21 @@ class SparkEvents(WorkerLoad):
             changes.tables[key] = joined_change(self._engine, entity, outcomes)
             for outcome in outcomes:
                 for problem in outcome.problems:
-                    found.add(problem)
+                    violations.add(problem)
         cascade(base, catalog, changes)
-        validate(base, changes, found)
-        if found.items:
-            found.items = self._placed(found.items, groups, changes)
-        found.raise_any()
+        validate(base, changes, violations)
+        if violations.items:
+            violations.items = self._placed(violations.items, groups, changes)
+        violations.raise_any()
         return changes
 
     def _placed(
-        self, found: Sequence[Problem], groups: Sequence[Group], changes: ChangeSet
+        self, problems: Sequence[Problem], groups: Sequence[Group], changes: ChangeSet
     ) -> list[Problem]:
         """Return problems with file and line of the events they come from; workers know those."""
         catalog, job = self._job.schema.catalog, self._job
         names: dict[tuple[str, str], frozenset[Name]] = {}
-        for item in found:
+        for item in problems:
             if item.type_name is not None and item.entity_id is not None:
                 key = catalog.entity_named(item.type_name).table_key
                 change = changes.tables.get(key)
@@ -232,7 +232,7 @@ class SparkEvents(WorkerLoad):
             type_name = catalog.entity_of_table(group.table_key).name
             for name, file, line in msgspec.json.decode(answer, type=kind):
                 places[type_name, name] = (file, line)
-        return [_with_place(item, names, places) for item in found]
+        return [_with_place(item, names, places) for item in problems]
 
     def _apply(self, groups: Sequence[Group], pins: Mapping[str, Pin]) -> list[Applied]:
         job, fixed, place = self._job, tuple(groups), self._place
@@ -260,9 +260,9 @@ class SparkEvents(WorkerLoad):
         for name, numbers in by_type.items():
             entity = self._job.schema.catalog.entity_named(name)
             files = tuple(
-                (found, self._offsets[number], self._label(self._pieces[number]))
+                (event_file, self._offsets[number], self._label(self._pieces[number]))
                 for number in numbers
-                if (found := self._named[number].file) is not None
+                if (event_file := self._named[number].file) is not None
             )
             for parts in _bundled_parts([file for file, *_rest in files], self._tuning.event_rows):
                 yield Group(table_key=entity.table_key, parts=parts, files=files)
@@ -282,19 +282,19 @@ def _with_place(
 
 
 def _add_located(
-    problems: Problems, found: Sequence[Problem], offset: int, file: str | None
+    problems: Problems, items: Sequence[Problem], offset: int, file: str | None
 ) -> None:
-    lines = [None if item.line is None else item.line + offset for item in found]
+    lines = [None if item.line is None else item.line + offset for item in items]
     located = [
         msgspec.structs.replace(item, line=line, file=file)
-        for item, line in zip(found, lines, strict=True)
+        for item, line in zip(items, lines, strict=True)
     ]
     _add_new(problems, located)
 
 
-def _add_new(problems: Problems, found: Sequence[Problem]) -> None:
+def _add_new(problems: Problems, items: Sequence[Problem]) -> None:
     """Take in problems; what is wrong with a column is wrong in every piece, and told once."""
-    for item in found:
+    for item in items:
         if item.line is not None or item not in problems.items:
             problems.add(item)
 
@@ -319,14 +319,14 @@ def _named_piece(piece: Piece, job: Job, applies: bool) -> Named:
     """Name the events of a piece of a file."""
     problems = Problems(limit=job.problems_max)
     try:
-        found = piece_records(piece, problems)
+        content = piece_records(piece, problems)
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         return Named(refused=f"{piece.label}: {error}")
     except BadRequestError as error:
         return Named(refused=error.message)
-    if found is None:
+    if content is None:
         return Named()
-    records, lines = found
+    records, lines = content
     return _named_records(piece, job, records, lines, problems, applies)
 
 

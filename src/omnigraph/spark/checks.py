@@ -105,7 +105,7 @@ class Checks(Struct):
         if base.pin(entity).row_count == 0:
             return []
         table = base.table(entity)
-        found = fragment_ids(table)
+        fragments = fragment_ids(table)
         return [
             Unit(
                 entity=entity,
@@ -113,10 +113,10 @@ class Checks(Struct):
                 columns=tuple(columns),
                 folder=str(table.dataset.uri),
                 version=table.version,
-                fragments=tuple(found[index][0] for index in group),
-                rows=sum(found[index][1] for index in group),
+                fragments=tuple(fragments[index][0] for index in group),
+                rows=sum(fragments[index][1] for index in group),
             )
-            for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
+            for group in bundled([rows for _id, rows in fragments], SPARK_SCAN_ROWS)
         ]
 
     def _place(self, row: Row) -> tuple[str | None, int | None]:
@@ -130,7 +130,7 @@ class Checks(Struct):
 
         entities = self.entities()
         given = [self._given(item, tag) for tag, item in enumerate(entities)]
-        units = [unit for found in self._repeating(given) for unit in found]
+        units = [unit for group in self._repeating(given) for unit in group]
         if not units:
             return
         rows = self._frame(units).where("id is not null")
@@ -140,7 +140,7 @@ class Checks(Struct):
         if not _any(several):
             return
         again = joined(rows, several, ["tag", "id"]).where("at > first")
-        for row in _some(again.orderBy("tag", "piece", "line")):
+        for row in _first_rows(again.orderBy("tag", "piece", "line")):
             file, line = self._place(row)
             first_file, first_line = self._place(row["first"])
             other = f"line {first_line}"
@@ -156,14 +156,14 @@ class Checks(Struct):
 
     def _repeating(self, units: Sequence[list[Unit]]) -> list[list[Unit]]:
         """Leave out types none of whose ids stands twice, as far as a worker can hold them."""
-        small = [found for found in units if found and self._fits(found)]
+        small = [group for group in units if group and self._fits(group)]
 
         def look(task: int) -> bytes:
             return b"1" if repeats_ids(small[task]) else b""
 
         answers = self.engine.run(len(small), look)
-        again = [found for found, answer in zip(small, answers, strict=True) if answer]
-        return again + [found for found in units if not self._fits(found)]
+        again = [group for group, answer in zip(small, answers, strict=True) if answer]
+        return again + [group for group in units if not self._fits(group)]
 
     def _fits(self, units: Sequence[Unit]) -> bool:
         return sum(unit.rows for unit in units) <= self.held_rows
@@ -195,14 +195,14 @@ class Checks(Struct):
         kept = F.when(is_last, F.max("at")).otherwise(F.min("at")).alias("kept")
         chosen = rows.groupBy("tag", "by_id", "key").agg(kept)
         gone = joined(rows, chosen, ["tag", "by_id", "key"]).where("at != kept")
-        found: dict[tuple[str, int], str] = {}
+        paths: dict[tuple[str, int], str] = {}
         for row in self._noted(gone, "line"):
             key = asked[row["tag"]].table_key
-            found[key, int(row["piece"])] = str(row["path"])
+            paths[key, int(row["piece"])] = str(row["path"])
             self.dropped_rows[key] = self.dropped_rows.get(key, 0) + int(row["rows"])
         for key, files in self.files.items():
             self.files[key] = [
-                replace(item, dropped=found.get((key, item.piece))) for item in files
+                replace(item, dropped=paths.get((key, item.piece))) for item in files
             ]
 
     def is_dropped(self, piece: int, problem: Problem) -> bool:
@@ -228,9 +228,9 @@ class Checks(Struct):
         new = [unit for tag in sorted(touched) for unit in self._new(entities[tag], tag)]
         given = F.when(F.expr("fresh and not generated"), F.struct("piece", "line"))
         groups = self._frame([*new, *old]).groupBy("tag", "id")
-        found = groups.agg(F.min("fresh").alias("fresh"), F.min(given).alias("at"))
-        first = found.where("not fresh and at is not null").groupBy("tag")
-        rows = _some(first.agg(F.min(F.struct("at.piece", "at.line", "id")).alias("at")))
+        ids = groups.agg(F.min("fresh").alias("fresh"), F.min(given).alias("at"))
+        first = ids.where("not fresh and at is not null").groupBy("tag")
+        rows = _first_rows(first.agg(F.min(F.struct("at.piece", "at.line", "id")).alias("at")))
         return {
             entities[row["tag"]].table_key: Taken(
                 at=(row["at"]["piece"], row["at"]["line"] or 0),
@@ -249,8 +249,8 @@ class Checks(Struct):
             return
         fresh = self._frame(self._new(edge, columns=ENDS)).where("generated")
         present = self._frame(old).dropDuplicates(["key"]).select("key", "id")
-        found = joined(fresh.select("tag", "key", "piece", "line"), present, ["key"])
-        made = self._noted(found, "line", "id")
+        matches = joined(fresh.select("tag", "key", "piece", "line"), present, ["key"])
+        made = self._noted(matches, "line", "id")
         paths = {int(row["piece"]): str(row["path"]) for row in made}
         self.files[edge.table_key] = [replace(item, ids=paths.get(item.piece)) for item in files]
 
@@ -289,17 +289,17 @@ class Checks(Struct):
             F.max("id").alias("id"),
             F.max_by(F.struct("piece", "line"), "id").alias("at"),
         )
-        found = groups.where("n > 1").withColumns(
+        violations = groups.where("n > 1").withColumns(
             {"piece": F.col("at.piece"), "line": F.col("at.line")}
         )
-        found = found.select(*shape)
+        violations = violations.select(*shape)
         if old:
             held = self._frame(old).where("key is not null").select("tag", "key", "id")
             own = self._frame(new).select("tag", "id")
             held = joined(held, own, ["tag", "id"], "left_anti")
             clashes = joined(rows, held.withColumnRenamed("id", "holder"), ["tag", "key"])
-            found = found.unionByName(clashes.select(*shape))
-        for row in _some(found.orderBy("tag", "piece", "line")):
+            violations = violations.unionByName(clashes.select(*shape))
+        for row in _first_rows(violations.orderBy("tag", "piece", "line")):
             entity, columns = rules[row["tag"]]
             file, line = self._place(row)
             values = shown(entity, columns, row["key"])
@@ -327,10 +327,10 @@ class Checks(Struct):
         known: list[list[Unit]] = []
         for tag, (_edge, _column, name) in enumerate(ends):
             node = self.catalog.nodes[name]
-            found = self._new(node, tag)
+            node_units = self._new(node, tag)
             if not (replaced and node.table_key in self.files):
-                found += self._old(base, node, tag)
-            known.append(found)
+                node_units += self._old(base, node, tag)
+            known.append(node_units)
         for row in self._missing([name for *_end, name in ends], asked, known):
             edge, column, _name = ends[row["tag"]]
             if not row["fresh"]:
@@ -371,7 +371,7 @@ class Checks(Struct):
             keys = ids.selectExpr("tag", "id as key")
             frames.append(joined(rows, keys, ["tag", "key"], "left_anti"))
         bad = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        return _some(bad.orderBy("tag", "piece", "line", "id"))
+        return _first_rows(bad.orderBy("tag", "piece", "line", "id"))
 
     def _probe_rows(self, units: Sequence[Unit]) -> int:
         """Return how many ends one task looks up: each reads the ids of the other type."""
@@ -413,7 +413,7 @@ class Checks(Struct):
             if high is not None:
                 beyond = beyond | (F.col("n") > high)
             wrong = wrong | ((F.col("tag") == tag) & beyond)
-        for row in _some(groups.where("touched = 1").where(wrong).orderBy("tag", "key")):
+        for row in _first_rows(groups.where("touched = 1").where(wrong).orderBy("tag", "key")):
             problem = cardinality_problem(limited[row["tag"]], row["key"], int(row["n"]))
             if problem is not None:
                 problems.add(problem)
@@ -425,7 +425,7 @@ def _any(frame: DataFrame) -> bool:
         return bool(frame.limit(1).collect())
 
 
-def _some(frame: DataFrame) -> list[Row]:
+def _first_rows(frame: DataFrame) -> list[Row]:
     """Return the first rows, once: asking for a count before would run everything twice."""
     with failures():
         return list(frame.limit(SPARK_VIOLATIONS_MAX).collect())

@@ -60,7 +60,7 @@ def missing_keys(
     table = TextTable(pa.chunked_array(ids, pa.string()))
     for unit in units:
         texts = gathered(((part,) for part in _texts(unit)), table.rows_at_once)
-        parts = [table.find(found) < 0 for (found,) in texts]
+        parts = [table.find(keys) < 0 for (keys,) in texts]
         missing = np.concatenate(parts) if parts else np.empty(0, dtype=bool)
         if missing.any():
             rows = pa.Table.from_batches(key_batches(unit), _KEYS)
@@ -80,8 +80,8 @@ def _texts(unit: Unit) -> Iterator[pa.Array]:
     for item in unit.files:
         more = [] if item.dropped is None and item.ids is None else ["id", LINE, GENERATED]
         names = list(dict.fromkeys([*wanted, *more]))
-        found = _with_ids(feather.read_table(readable(item.path), columns=names), item)
-        for batch in found.combine_chunks().to_batches():
+        rows = _with_ids(feather.read_table(readable(item.path), columns=names), item)
+        for batch in rows.combine_chunks().to_batches():
             yield _key(unit.entity, unit.columns, batch)
     if unit.fragments:
         for batch in read_fragments(unit.folder, unit.version, unit.fragments, wanted):
@@ -92,11 +92,11 @@ def key_batches(unit: Unit) -> Iterator[pa.RecordBatch]:
     """Yield ids and keys of a unit, as text, with where they stand."""
     wanted = list(dict.fromkeys(["id", *unit.columns]))
     for item in unit.files:
-        found = feather.read_table(readable(item.path), columns=[*wanted, LINE, GENERATED])
-        found = _with_ids(found, item)
+        rows = feather.read_table(readable(item.path), columns=[*wanted, LINE, GENERATED])
+        rows = _with_ids(rows, item)
         if unit.given_only:
-            found = found.filter(pc.invert(found[GENERATED]))
-        for batch in found.combine_chunks().to_batches(max_chunksize=65_536):
+            rows = rows.filter(pc.invert(rows[GENERATED]))
+        for batch in rows.combine_chunks().to_batches(max_chunksize=65_536):
             place = pa.array(np.full(batch.num_rows, item.piece, dtype=np.int64))
             yield _keys(unit, batch, batch.column(GENERATED), place, batch.column(LINE))
     if unit.fragments:
@@ -202,9 +202,9 @@ def _with_ids(rows: pa.Table, item: RowFile) -> pa.Table:
         return rows
     known = feather.read_table(readable(item.ids))
     at = pc.index_in(rows[LINE].combine_chunks(), value_set=known["line"].combine_chunks())
-    found = known["id"].combine_chunks().take(at)
+    existing = known["id"].combine_chunks().take(at)
     replaced = pc.is_valid(at)
-    ids = pc.coalesce(found, rows["id"].combine_chunks())
+    ids = pc.coalesce(existing, rows["id"].combine_chunks())
     rows = rows.set_column(rows.schema.get_field_index("id"), "id", ids)
     flags = pc.and_not(rows[GENERATED].combine_chunks(), replaced)
     rows = rows.set_column(rows.schema.get_field_index(GENERATED), GENERATED, flags)

@@ -92,9 +92,9 @@ def _groups(delta: Delta, group_rows: int) -> int:
 
 def _row_bytes(entity: Entity) -> int:
     """Return about how much memory a row takes."""
-    found = sum(_WIDTHS.get(item.type.scalar, 64) for item in entity.properties.values())
+    width = sum(_WIDTHS.get(item.type.scalar, 64) for item in entity.properties.values())
     vectors = sum(item.type.vector_dim or 0 for item in entity.properties.values())
-    return 100 + found + 4 * vectors
+    return 100 + width + 4 * vectors
 
 
 def _moved(delta: Delta, number: int, part: DeltaPart, buckets: int) -> Iterator[pa.RecordBatch]:
@@ -121,8 +121,8 @@ def _buckets(ids: pa.ChunkedArray, buckets: int, together: Mapping[str, str]) ->
     if buckets == 1:
         return np.zeros(len(ids), np.int32)
     names = (together.get(value, value) for value in ids.to_pylist())
-    found = (crc32(name.encode()) % buckets for name in names)
-    return np.fromiter(found, np.int32, len(ids))
+    numbers = (crc32(name.encode()) % buckets for name in names)
+    return np.fromiter(numbers, np.int32, len(ids))
 
 
 def _packed(rows: pa.Table) -> bytes:

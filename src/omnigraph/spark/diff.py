@@ -50,14 +50,14 @@ def diff(
         type_ids.append(type_id)
 
     def judge(delta: Delta, changes: list[RowChanges]) -> pa.Table:
-        found = list(changes_of(delta.entity, type_ids[delta.tag], changes[0], wanted))
+        rows = list(changes_of(delta.entity, type_ids[delta.tag], changes[0], wanted))
         columns = {
-            "kind": [item.kind for item in found],
-            "type": [item.type_name for item in found],
-            "id": [item.id for item in found],
-            "op": [item.op for item in found],
-            "before": [image_text(item.before) for item in found],
-            "after": [image_text(item.after) for item in found],
+            "kind": [item.kind for item in rows],
+            "type": [item.type_name for item in rows],
+            "id": [item.id for item in rows],
+            "op": [item.op for item in rows],
+            "before": [image_text(item.before) for item in rows],
+            "after": [image_text(item.after) for item in rows],
         }
         return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 

@@ -83,10 +83,10 @@ class Engine:
             )
 
         with failures():
-            found = self._frame(tasks, answers, ANSWER, self._partitions(tasks)).collect()
-        by_task = {int(row["task"]): bytes(row["answer"]) for row in found}
-        if len(found) != tasks or sorted(by_task) != list(range(tasks)):
-            raise StorageError(f"Spark answered {len(found)} of {tasks} tasks", hint="try again")
+            rows = self._frame(tasks, answers, ANSWER, self._partitions(tasks)).collect()
+        by_task = {int(row["task"]): bytes(row["answer"]) for row in rows}
+        if len(rows) != tasks or sorted(by_task) != list(range(tasks)):
+            raise StorageError(f"Spark answered {len(rows)} of {tasks} tasks", hint="try again")
         return [by_task[task] for task in range(tasks)]
 
     def _partitions(self, tasks: int) -> int:
@@ -131,8 +131,8 @@ class Engine:
             set_modules_aside()
 
         with failures():
-            found = frame.mapInArrow(run, ANSWER).collect()
-        ordered = sorted(found, key=lambda row: int(row["task"]))
+            rows = frame.mapInArrow(run, ANSWER).collect()
+        ordered = sorted(rows, key=lambda row: int(row["task"]))
         return [bytes(row["answer"]) for row in ordered]
 
 

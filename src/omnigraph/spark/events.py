@@ -87,13 +87,13 @@ def name_events(given: EventFrame, job: Job) -> Named:
     if not given.lines:
         return answer
     problems = Problems(limit=job.problems_max)
-    found = named_events(job.schema, given, problems)
+    events = named_events(job.schema, given, problems)
     answer.problems = problems.items
-    if found is None or not found.names:
+    if events is None or not events.names:
         return answer
-    numbers = _parts(found.names)
+    numbers = _parts(events.names)
     order = np.argsort(numbers, kind="stable")
-    table = _table(found).take(pa.array(order))
+    table = _table(events).take(pa.array(order))
     path = os.path.join(job.scratch, f"{uuid.uuid4().hex}.events")
     parts, starts = np.unique(numbers[order], return_index=True)
     ends = [*starts[1:].tolist(), len(order)]
@@ -108,10 +108,10 @@ def name_events(given: EventFrame, job: Job) -> Named:
         path=path,
         parts=tuple(parts.tolist()),
         rows=tuple(end - start for start, end in zip(starts.tolist(), ends, strict=True)),
-        by_id=sum(isinstance(name, str) for name in found.names),
-        columns=tuple(found.frame.column_names),
-        from_col=found.from_col,
-        to_col=found.to_col,
+        by_id=sum(isinstance(name, str) for name in events.names),
+        columns=tuple(events.frame.column_names),
+        from_col=events.from_col,
+        to_col=events.to_col,
     )
     return answer
 
@@ -130,8 +130,8 @@ def apply_group(group: Group, job: Job, pins: Mapping[str, Pin], place: str) -> 
         answer.count, answer.problems = events.count, problems.items
         if not problems.items:
             embeddings = Embeddings(job.embedder)
-            found = EventsOutcome(base, events, embeddings, UlidSource().run)
-            answer.outcome = leave_rows(found.change(), job.scratch)
+            outcome = EventsOutcome(base, events, embeddings, UlidSource().run)
+            answer.outcome = leave_rows(outcome.change(), job.scratch)
     except StorageError:
         raise
     except EmbeddingError as error:
@@ -159,23 +159,23 @@ def count_entities(group: Group, job: Job) -> int:
 def _parts(names: Sequence[Name]) -> NDArray[np.int32]:
     """Return a part for each entity, the same wherever it is computed."""
     texts = (name if isinstance(name, str) else "\n".join(name) for name in names)
-    found = (crc32(text.encode()) % SPARK_EVENT_PARTS for text in texts)
-    return np.fromiter(found, np.int32, len(names))
+    numbers = (crc32(text.encode()) % SPARK_EVENT_PARTS for text in texts)
+    return np.fromiter(numbers, np.int32, len(names))
 
 
-def _table(found: NamedEvents) -> pa.Table:
+def _table(events: NamedEvents) -> pa.Table:
     """Return events as one table: their values, and what was found out about them."""
-    ids = [name if isinstance(name, str) else None for name in found.names]
-    ends = [(None, None) if isinstance(name, str) else name for name in found.names]
+    ids = [name if isinstance(name, str) else None for name in events.names]
+    ends = [(None, None) if isinstance(name, str) else name for name in events.names]
     columns = [
         pa.array(ids, pa.string()),
         pa.array([src for src, _dst in ends], pa.string()),
         pa.array([dst for _src, dst in ends], pa.string()),
-        pa.array(found.deletes),
-        pa.nulls(len(ids)) if found.sequence is None else found.sequence,
-        pa.array(found.lines),
+        pa.array(events.deletes),
+        pa.nulls(len(ids)) if events.sequence is None else events.sequence,
+        pa.array(events.lines),
     ]
-    frame = found.frame
+    frame = events.frame
     for name, column in zip(_OWN, columns, strict=True):
         frame = frame.append_column(name, column)
     return frame
@@ -186,8 +186,8 @@ def _read(group: Group, entity: Entity) -> Iterator[NamedEvents]:
         wanted = [at for at, part in enumerate(file.parts) if part in group.parts]
         if not wanted:
             continue
-        with open_file(file.path) as handle, pa.ipc.open_file(handle) as found:
-            batches = [found.get_batch(at) for at in wanted]
+        with open_file(file.path) as handle, pa.ipc.open_file(handle) as reader:
+            batches = [reader.get_batch(at) for at in wanted]
         table = pa.Table.from_batches(batches).sort_by(_LINE)
         columns = (table[name].to_pylist() for name in (_ID, _SRC, _DST))
         sequence = table[_SEQUENCE].combine_chunks()

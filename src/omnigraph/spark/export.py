@@ -80,13 +80,13 @@ def export(
     with reaching(reach(graph)), _new_folder(os.fspath(dest)) as folder:
         for entity in entities:
             table = table_at(graph, snapshot, entity.table_key)
-            found = fragment_ids(table)
+            fragments = fragment_ids(table)
             if not is_object(folder):
                 os.makedirs(os.path.join(folder, entity.name))
-            groups = bundled([rows for _id, rows in found], rows_per_file)
+            groups = bundled([rows for _id, rows in fragments], rows_per_file)
             for number, group in enumerate(groups):
                 path = os.path.join(folder, entity.name, f"part-{number:05d}.{form}")
-                ids = tuple(found[index][0] for index in group)
+                ids = tuple(fragments[index][0] for index in group)
                 units.append((entity, str(table.dataset.uri), table.version, ids, path))
 
         def work(task: int) -> bytes:

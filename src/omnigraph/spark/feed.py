@@ -163,7 +163,7 @@ class Feed:
 
     def tasks(self, start: FeedPlace, end: FeedPlace) -> list[FeedTask]:
         """Return what lies between two places; the same rows whenever it is asked."""
-        found: list[FeedTask] = []
+        tasks: list[FeedTask] = []
         held: list[str] = []
         held_rows, first = 0, start.row
         for commit, stop in self._covered(start, end):
@@ -174,14 +174,14 @@ class Feed:
                 held.append(commit.graph_commit_id)
                 held_rows += rows
             if held and (not whole or held_rows >= SPARK_FEED_WHOLE_ROWS):
-                found.append(FeedTask(commits=tuple(held)))
+                tasks.append(FeedTask(commits=tuple(held)))
                 held, held_rows = [], 0
             if not whole:
                 for at in range(first, rows, self.task_rows):
                     spans = tuple(work.spans(at, min(at + self.task_rows, rows)))
-                    found.append(FeedTask(cause=work.cause, spans=spans))
+                    tasks.append(FeedTask(cause=work.cause, spans=spans))
             first = 0
-        return [*found, FeedTask(commits=tuple(held))] if held else found
+        return [*tasks, FeedTask(commits=tuple(held))] if held else tasks
 
     def _covered(
         self, start: FeedPlace, end: FeedPlace
@@ -198,25 +198,25 @@ class Feed:
 
     def _commits(self, start: FeedPlace, until: FeedPlace | None) -> list[GraphCommit]:
         """Return the commits after a place, the one it is inside of included."""
-        found = self.steps().after(start.after)
+        commits = self.steps().after(start.after)
         if until is None or start.after == until.after:
-            return found if until is None else []
-        ids = [commit.graph_commit_id for commit in found]
+            return commits if until is None else []
+        ids = [commit.graph_commit_id for commit in commits]
         if until.after not in ids:
             raise BadRequestError(
                 f"commit '{until.after}' does not come after '{start.after}' "
                 f"on branch '{self.branch}'"
             )
-        return found[: ids.index(until.after) + 1]
+        return commits[: ids.index(until.after) + 1]
 
     def _work(self, commit: GraphCommit) -> _Work:
         if self._works is None:
             self._works = BoundedCache(2 * SPARK_FEED_COMMITS)
-        found = self._works.get(commit.graph_commit_id)
-        if found is None:
-            found = _Work(Cause.of(commit), tuple(self._tables(commit)))
-            self._works.put(commit.graph_commit_id, found)
-        return found
+        work = self._works.get(commit.graph_commit_id)
+        if work is None:
+            work = _Work(Cause.of(commit), tuple(self._tables(commit)))
+            self._works.put(commit.graph_commit_id, work)
+        return work
 
     def _tables(self, commit: GraphCommit) -> Iterator[Span]:
         for step in self.steps().steps(commit, self.wanted):

@@ -73,8 +73,8 @@ class Scan:
             where=self.where,
             batch_rows=batch_rows,
         ):
-            found = [_for_spark(self.entity, name, batch.column(name)) for name in self.names]
-            yield pa.RecordBatch.from_arrays(found, names=list(self.names))
+            arrays = [_for_spark(self.entity, name, batch.column(name)) for name in self.names]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
 
 
 def scan(
@@ -95,7 +95,7 @@ def scan(
     folder = str(table.dataset.uri)
     if where is not None and (reason := refusal(folder, table.version, where)) is not None:
         raise BadRequestError(f"where: {reason}")
-    found = fragment_ids(table)
+    fragments = fragment_ids(table)
     return Scan(
         entity=entity,
         names=names,
@@ -103,16 +103,16 @@ def scan(
         version=table.version,
         where=where,
         groups=tuple(
-            tuple(found[index][0] for index in group)
-            for group in bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
+            tuple(fragments[index][0] for index in group)
+            for group in bundled([rows for _id, rows in fragments], SPARK_SCAN_ROWS)
         ),
     )
 
 
-def sql_type(found: PropertyType) -> str:
+def sql_type(declared_type: PropertyType) -> str:
     """Return the Spark type that values of a schema type have in a frame."""
-    name = _SQL[found.scalar]
-    return f"array<{name}>" if found.is_list else name
+    name = _SQL[declared_type.scalar]
+    return f"array<{name}>" if declared_type.is_list else name
 
 
 def _sql(entity: Entity, name: str) -> str:

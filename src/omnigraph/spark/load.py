@@ -103,12 +103,12 @@ def load(
 def _loaded(graph: Session, reader: _Reader, mode: str, terms: Terms) -> LoadResult:
     while True:
         try:
-            found = load_staged(graph, reader.read, mode, terms)
+            result = load_staged(graph, reader.read, mode, terms)
         except DataError as error:
             reader.leave_out(error)
             continue
-        reader.published(found)
-        return found.without(reader.refused.count)
+        reader.published(result)
+        return result.without(reader.refused.count)
 
 
 def write(

@@ -61,11 +61,11 @@ class SparkWorkers:
         def work(task: int) -> bytes:
             return compact(*units[task]).encode()
 
-        found: list[list[Any]] = [[] for _table in tables]
+        rewrites: list[list[Any]] = [[] for _table in tables]
         answers = self._engine.run(len(units), work)
         for number, answer in zip(owners, answers, strict=True):
-            found[number].append(compacted(answer.decode()))
-        return iter(found)
+            rewrites[number].append(compacted(answer.decode()))
+        return iter(rewrites)
 
     def build(self, table: Table, parts: Sequence[IndexPart]) -> list[Any]:
         """Build all indexes of a table in one job, each over some fragments per task."""

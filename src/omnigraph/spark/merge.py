@@ -120,16 +120,16 @@ class SparkMerge:
 
         def judge(delta: Delta, changes: list[RowChanges]) -> pa.Table:
             theirs, ours, *others = changes
-            found = rebased(tree, theirs, ours, dict(zip(numbers, others, strict=True)))
-            answer = pickle.dumps(_merged(delta.entity, found, decide, rows_of, scratch))
+            rebase = rebased(tree, theirs, ours, dict(zip(numbers, others, strict=True)))
+            answer = pickle.dumps(_merged(delta.entity, rebase, decide, rows_of, scratch))
             return pa.table({"answer": pa.array([answer], pa.binary())})
 
         with failures():
             frame = judged(
                 self._engine, [delta], judge, "answer binary", group_rows=self._group_rows
             )
-            found = frame.collect()
-        return [pickle.loads(bytes(row["answer"])) for row in found]  # noqa: S301 - our workers
+            rows = frame.collect()
+        return [pickle.loads(bytes(row["answer"])) for row in rows]  # noqa: S301 - our workers
 
     def _together(self, delta: Delta) -> Mapping[str, str]:
         """Return which edges have to be judged together, because only one of them may exist."""
@@ -139,13 +139,13 @@ class SparkMerge:
         schema = rows_schema(delta.entity)
         names = [name for name in schema.names if name == "id" or name in set().union(*rules)]
         keys = pa.schema([schema.field(name) for name in names])
-        found = [keys.empty_table()]
+        tables = [keys.empty_table()]
         with reaching(self._engine.given):
             for parts in delta.differences:
                 for part in parts:
                     batches = list(read_delta(part, names, blob_bytes=False))
-                    found += [pa.Table.from_batches([batch]).cast(keys) for batch in batches]
-        return same_keys(rules, pa.concat_tables(found))
+                    tables += [pa.Table.from_batches([batch]).cast(keys) for batch in batches]
+        return same_keys(rules, pa.concat_tables(tables))
 
     def stage(self, change: TableChange, parent: Table, properties: dict[str, str]) -> StagedTable:
         """Let workers write merged rows."""
@@ -153,11 +153,11 @@ class SparkMerge:
 
 
 def _merged(
-    entity: Entity, found: Rebased, decide: Decide, rows_of: RowsOf, scratch: str
+    entity: Entity, rebase: Rebased, decide: Decide, rows_of: RowsOf, scratch: str
 ) -> _Answer:
     """Merge one group of ids, in a worker, and leave its rows in a file."""
     try:
-        merged = merge_table(entity, found.theirs, found.ours, decide, rows_of, found.undefined)
+        merged = merge_table(entity, rebase.theirs, rebase.ours, decide, rows_of, rebase.undefined)
     except OmniGraphError as error:
         # An answer, not a failure: it would be the same however often the task is repeated.
         return _Answer(refused=error)

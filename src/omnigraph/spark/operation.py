@@ -86,12 +86,12 @@ class SparkLoad(WorkerLoad):
                     self._parsed += self._parse(kept)
                     self._pieces += kept
                     continue
-                found = self._engine.map_frame(frame, partial(_frame_answers, piece, self._job))
-                self._parsed += [msgspec.json.decode(item, type=Parsed) for item in found]
-                self._pieces += [piece] * len(found)
+                answers = self._engine.map_frame(frame, partial(_frame_answers, piece, self._job))
+                self._parsed += [msgspec.json.decode(item, type=Parsed) for item in answers]
+                self._pieces += [piece] * len(answers)
             self._pieces, self._parsed = in_input_order(self._pieces, self._parsed)
             counter.rows = sum(made.rows for item in self._parsed for made in item.written)
-        self._take()
+        self._check_parsed()
 
     def _parse(self, pieces: list[Piece]) -> list[Parsed]:
         job, fixed = self._job, tuple(pieces)
@@ -106,13 +106,13 @@ class SparkLoad(WorkerLoad):
         """Read again, without some lines, the pieces that hold them."""
         changed = skip_lines(self._pieces, [item.lines_all for item in self._parsed], lines)
         with self.reporter.stage("parse") as counter:
-            found = self._parse([self._pieces[number] for number in changed])
-            counter.rows = sum(made.rows for item in found for made in item.written)
-        for number, item in zip(changed, found, strict=True):
+            parsed = self._parse([self._pieces[number] for number in changed])
+            counter.rows = sum(made.rows for item in parsed for made in item.written)
+        for number, item in zip(changed, parsed, strict=True):
             self._parsed[number] = item
         self._judged, self._counts, self._checks.files = None, {}, {}
         self._rows_workers.forget()
-        self._take()
+        self._check_parsed()
 
     def line_at(self, file: str | None, line: int) -> list[int]:
         """Return the numbers, through all pieces, of a line of a file: one for each use of it."""
@@ -130,7 +130,7 @@ class SparkLoad(WorkerLoad):
         """The name of the input, if it is one file or frame."""
         return None if self._source == "the input" else self._source
 
-    def _take(self) -> None:
+    def _check_parsed(self) -> None:
         parsed, pieces = self._parsed, self._pieces
         refused = next((item.refused for item in parsed if item.refused is not None), None)
         if refused is not None:
@@ -143,8 +143,8 @@ class SparkLoad(WorkerLoad):
         self._located(_up_to_broken(pieces, parsed)).raise_any()
         for number, item in enumerate(parsed):
             for made in item.written:
-                found = self._checks.files.setdefault(made.table_key, [])
-                found.append(
+                files = self._checks.files.setdefault(made.table_key, [])
+                files.append(
                     RowFile(piece=number, path=made.path, rows=made.rows, named=made.named)
                 )
         problems = self._located([item.ids for item in parsed])
@@ -160,7 +160,7 @@ class SparkLoad(WorkerLoad):
         if failed is not None:
             raise EmbeddingError(failed)
         counting = [
-            [found for found in item.values if not self._checks.is_dropped(number, found)]
+            [problem for problem in item.values if not self._checks.is_dropped(number, problem)]
             for number, item in enumerate(parsed)
         ]
         self._values = self._located(counting).items
@@ -170,19 +170,19 @@ class SparkLoad(WorkerLoad):
     def _policies(self) -> dict[str, str]:
         """Return, by table key, what happens to entities that stand in several records."""
         catalog = self._job.schema.catalog
-        found = dict.fromkeys(self._checks.files, "refuse")
+        policies = dict.fromkeys(self._checks.files, "refuse")
         for piece in self._pieces:
             if piece.type_name is not None:
                 key = catalog.entity_named(piece.type_name).table_key
-                found[key] = piece.reading.duplicates
-        return found
+                policies[key] = piece.reading.duplicates
+        return policies
 
     def _located(self, by_piece: list[list[Problem]]) -> Problems:
         """Collect problems of pieces with the places they have in their files."""
         problems = Problems(source=self._source, limit=self._job.problems_max)
         general: set[Problem] = set()
-        for number, found in enumerate(by_piece):
-            for item in found:
+        for number, items in enumerate(by_piece):
+            for item in items:
                 file, line = self._checks.places.of(number, item.line)
                 if line is None and file is not None:
                     file = item.file or file
@@ -271,12 +271,12 @@ def kept_frame(engine: Engine, scratch: str, piece: Piece, frame: DataFrame) -> 
 def _up_to_broken(pieces: list[Piece], parsed: list[Parsed]) -> list[list[Problem]]:
     """Return what is wrong with records; of a file, only as far as it could be read."""
     ended: set[int] = set()
-    found: list[list[Problem]] = []
+    problems: list[list[Problem]] = []
     for piece, item in zip(pieces, parsed, strict=True):
-        found.append([] if piece.source in ended else item.syntax)
+        problems.append([] if piece.source in ended else item.syntax)
         if item.broken and len(piece.parts) == 1:
             ended.add(piece.source)
-    return found
+    return problems
 
 
 def _frame_answers(

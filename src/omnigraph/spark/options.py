@@ -11,7 +11,7 @@ from omnigraph.wording import did_you_mean
 def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
     """Return options by their names in lower case, which is how Spark hands them on."""
     names = {name.lower(): name for name in known}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for given, value in options.items():
         name = given.lower()
         if "secret" in name or name.startswith(("aws_", "storage")):
@@ -23,8 +23,8 @@ def checked(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
         if name not in names:
             # In the message itself: Spark shows nothing else of an error.
             raise BadRequestError(f"unknown option '{given}': {_hint(name, names)}")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _hint(name: str, names: Mapping[str, str]) -> str:
@@ -34,23 +34,23 @@ def _hint(name: str, names: Mapping[str, str]) -> str:
 
 def needed(options: Mapping[str, str], name: str) -> str:
     """Return the value of an option that must be given."""
-    found = options.get(name.lower())
-    if not found:
+    value = options.get(name.lower())
+    if not value:
         raise BadRequestError(f"the option '{name}' is missing")
-    return found
+    return value
 
 
 def number(options: Mapping[str, str], name: str, default: int) -> int:
     """Return the value of an option that is a whole number from 1 on."""
-    found = options.get(name.lower())
-    if found is None:
+    value = options.get(name.lower())
+    if value is None:
         return default
-    if not found.isdigit() or int(found) < 1:
-        raise BadRequestError(f"{name} must be a number from 1 on, not '{found}'")
-    return int(found)
+    if not value.isdigit() or int(value) < 1:
+        raise BadRequestError(f"{name} must be a number from 1 on, not '{value}'")
+    return int(value)
 
 
 def listed(options: Mapping[str, str], name: str) -> list[str]:
     """Return the values of an option that are separated by commas."""
-    found = options.get(name.lower()) or ""
-    return [item.strip() for item in found.split(",") if item.strip()]
+    text = options.get(name.lower()) or ""
+    return [item.strip() for item in text.split(",") if item.strip()]

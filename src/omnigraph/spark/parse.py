@@ -68,8 +68,8 @@ def parse_frame(piece: Piece, job: Job, frame: pa.Table) -> Parsed:
     """Take in rows of one type that come as columns."""
     parsed = Parsed(lines=[frame.num_rows])
     kept = _Kept(job, parsed)
-    found = Chunk(records=table_records(frame), lines=frame.num_rows, problems=Problems())
-    _take(piece, piece.parts[0], job, found, 0, parsed, kept)
+    chunk = Chunk(records=table_records(frame), lines=frame.num_rows, problems=Problems())
+    _add_records(piece, piece.parts[0], job, chunk, 0, parsed, kept)
     kept.write()
     return parsed
 
@@ -138,9 +138,9 @@ def _take_lines(
     reader = EnvelopeReader(job.schema.catalog, problems)
     reader.read(lines)
     parsed.syntax += [_moved(item, before) for item in problems.items]
-    for found in reader.types.values():
-        kept.add(found.entity, found.table(), np.frombuffer(found.lines, np.int64) + before)
-        found.chunks = []
+    for rows in reader.types.values():
+        kept.add(rows.entity, rows.table(), np.frombuffer(rows.lines, np.int64) + before)
+        rows.chunks = []
     return before + len(lines)
 
 
@@ -171,13 +171,13 @@ def part_chunks(piece: Piece, part: Part, before: int, problems_max: int) -> Ite
 
 def piece_records(piece: Piece, problems: Problems) -> tuple[Records, int] | None:
     """Return all records of a piece of one part, and how many lines it has; None without any."""
-    found = list(part_chunks(piece, piece.parts[0], 0, problems.limit))
-    for chunk in found:
+    chunks = list(part_chunks(piece, piece.parts[0], 0, problems.limit))
+    for chunk in chunks:
         for item in chunk.problems.items:
             problems.add(item)
-    if not found:
+    if not chunks:
         return None
-    return joined_records([chunk.records for chunk in found]), found[-1].lines
+    return joined_records([chunk.records for chunk in chunks]), chunks[-1].lines
 
 
 def _parse_records(piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
@@ -187,11 +187,11 @@ def _parse_records(piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
         for chunk in part_chunks(piece, part, before, job.problems_max):
             parsed.lines[-1] = chunk.lines
             parsed.broken |= chunk.broken
-            _take(piece, part, job, chunk, before, parsed, kept)
+            _add_records(piece, part, job, chunk, before, parsed, kept)
         before += parsed.lines[-1]
 
 
-def _take(
+def _add_records(
     piece: Piece, part: Part, job: Job, chunk: Chunk, before: int, parsed: Parsed, kept: _Kept
 ) -> None:
     """Turn records into rows of a type."""
@@ -243,7 +243,7 @@ class _Kept:
             self._held.clear()
         for entity, tables, places in self._held.values():
             lines = np.concatenate(places)
-            _keep(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
+            _write_rows(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
         self._held.clear()
         self._rows = self._bytes = 0
         # Otherwise the allocator keeps what the largest chunk took, once for each size.
@@ -266,18 +266,18 @@ class _Lines(Sequence[int]):
     def __getitem__(self, index: slice) -> list[int]: ...
 
     def __getitem__(self, index: int | slice) -> int | list[int]:
-        found: int | list[int] = self._numbers[index].tolist()
-        return found
+        numbers: int | list[int] = self._numbers[index].tolist()
+        return numbers
 
 
-def _keep(
+def _write_rows(
     job: Job, parsed: Parsed, entity: Entity, rows: pa.Table, numbers: NDArray[np.int64]
 ) -> None:
     """Complete ids, judge every row alone, and write the rows down."""
     lines = _Lines(numbers)
-    found = Problems(limit=job.problems_max)
-    rows, generated = complete_ids(job.schema, entity, rows, lines, UlidSource().run, found)
-    parsed.ids += found.items
+    problems = Problems(limit=job.problems_max)
+    rows, generated = complete_ids(job.schema, entity, rows, lines, UlidSource().run, problems)
+    parsed.ids += problems.items
     if rows["id"].null_count:
         return
     try:

@@ -57,8 +57,8 @@ def read(
         snapshot = graph.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
-        found = scan(graph, snapshot, type, columns, where)
-    return engine.frame(len(found.groups), found.read, found.ddl)
+        plan = scan(graph, snapshot, type, columns, where)
+    return engine.frame(len(plan.groups), plan.read, plan.ddl)
 
 
 def vertices(
@@ -109,12 +109,12 @@ def _all(
         frames: list[DataFrame] = []
         for entity in entities:
             plan = scan(graph, snapshot, entity.name, list(entity.implicit_columns))
-            found = engine.frame(len(plan.groups), plan.read, plan.ddl)
-            found = found.withColumn("type", F.lit(entity.name))
+            frame = engine.frame(len(plan.groups), plan.read, plan.ddl)
+            frame = frame.withColumn("type", F.lit(entity.name))
             if isinstance(entity, EdgeType):
-                found = found.withColumn("src_type", F.lit(entity.source))
-                found = found.withColumn("dst_type", F.lit(entity.target))
-            frames.append(found.select(*_IDS[edges]))
+                frame = frame.withColumn("src_type", F.lit(entity.source))
+                frame = frame.withColumn("dst_type", F.lit(entity.target))
+            frames.append(frame.select(*_IDS[edges]))
     empty = ", ".join(f"{name} {kind}" for name, kind in _IDS[edges].items())
     if not frames:
         return spark.createDataFrame([], empty)

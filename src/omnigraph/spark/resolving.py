@@ -137,20 +137,20 @@ class SparkSource:
             batches = scan.batches(task, RESOLVE_ROWS_AT_ONCE)
             return _stream(wanted, [having(batch, names, ids) for batch in batches])
 
-        found = self._engine.run(len(scan.groups), find)
-        tables = [pa.ipc.open_stream(item).read_all() for item in found]
+        answers = self._engine.run(len(scan.groups), find)
+        tables = [pa.ipc.open_stream(item).read_all() for item in answers]
         return pa.concat_tables([wanted.empty_table(), *tables]).combine_chunks()
 
     def _scan(self, entity: Entity, columns: Sequence[str]) -> _Scan:
         table = table_at(self._graph, self._snapshot, entity.table_key)
-        found = fragment_ids(table)
-        groups = bundled([rows for _id, rows in found], SPARK_SCAN_ROWS)
+        fragments = fragment_ids(table)
+        groups = bundled([rows for _id, rows in fragments], SPARK_SCAN_ROWS)
         return _Scan(
             entity=entity,
             columns=tuple(columns),
             folder=str(table.dataset.uri),
             version=table.version,
-            groups=tuple(tuple(found[index][0] for index in group) for group in groups),
+            groups=tuple(tuple(fragments[index][0] for index in group) for group in groups),
         )
 
 
@@ -174,15 +174,15 @@ def compare_in_parts(
     def compare(part: int) -> bytes:
         return msgspec.msgpack.encode(_compared(files, part, rules, known))
 
-    found = [msgspec.msgpack.decode(item, type=_Compared) for item in run(parts, compare)]
-    pairs = [pa.ipc.open_stream(item.pairs).read_all() for item in found]
+    answers = [msgspec.msgpack.decode(item, type=_Compared) for item in run(parts, compare)]
+    pairs = [pa.ipc.open_stream(item.pairs).read_all() for item in answers]
     large = [
-        _summed([known[number], *(item.large[number] for item in found)])
+        _summed([known[number], *(item.large[number] for item in answers)])
         for number in _blocks(rules)
     ]
     return Matches(
         pairs=distinct(pa.concat_tables([pairs_schema(rules).empty_table(), *pairs])),
-        compared=sum(item.compared for item in found),
+        compared=sum(item.compared for item in answers),
         large=[
             (number, key, size) for number, own in enumerate(large) for key, size in own.items()
         ],
@@ -193,9 +193,9 @@ def _blocks(rules: Rules) -> range:
     return range(len(rules.keys))
 
 
-def _summed(found: Sequence[Mapping[str, int]]) -> Large:
+def _summed(sizes: Sequence[Mapping[str, int]]) -> Large:
     total: Large = {}
-    for item in found:
+    for item in sizes:
         for key, size in item.items():
             total[key] = total.get(key, 0) + size
     return total
@@ -220,9 +220,9 @@ def _cut(batches: Iterator[pa.RecordBatch], rules: Rules, parts: int, scratch: s
     large: list[Large] = [{} for _number in _blocks(rules)]
     writer: Any = None
     with new_file(path) as out:
-        for found in _held(features(batch, rules) for batch in batches):
+        for table in _held(features(batch, rules) for batch in batches):
             for number in _blocks(rules):
-                for part, rows in _parts(found, number, rules, parts, large[number]):
+                for part, rows in _parts(table, number, rules, parts, large[number]):
                     if writer is None:
                         options = pa.ipc.IpcWriteOptions(compression="lz4")
                         writer = pa.ipc.new_file(out, rows.schema, options=options)
@@ -248,10 +248,10 @@ def _held(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _parts(
-    found: pa.Table, number: int, rules: Rules, parts: int, large: Large
+    table: pa.Table, number: int, rules: Rules, parts: int, large: Large
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield what has a key of a block rule, part by part, without what is too large already."""
-    encoded = found[key_column(number)].combine_chunks().dictionary_encode()
+    encoded = table[key_column(number)].combine_chunks().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     keys = encoded.dictionary.to_pylist()
     sizes = np.bincount(codes[codes >= 0], minlength=len(keys))
@@ -268,7 +268,7 @@ def _parts(
     named, starts = np.unique(of_row[order], return_index=True)
     ends = [*starts.tolist(), len(order)][1:]
     for part, start, end in zip(named.tolist(), starts.tolist(), ends, strict=True):
-        yield part, found.take(pa.array(order[start:end])).combine_chunks().to_batches()[0]
+        yield part, table.take(pa.array(order[start:end])).combine_chunks().to_batches()[0]
 
 
 def _compared(
@@ -284,8 +284,8 @@ def _compared(
         if not batches:
             continue
         rows, more = _without(pa.Table.from_batches(batches), key_column(number), known[number])
-        found, count, left_out = matches(rows.sort_by(ID).combine_chunks(), number, rules)
-        pairs += found.to_batches()
+        matched, count, left_out = matches(rows.sort_by(ID).combine_chunks(), number, rules)
+        pairs += matched.to_batches()
         compared += count
         large[-1] = _summed([more, dict(left_out)])
     return _Compared(pairs=_stream(pairs_schema(rules), pairs), compared=compared, large=large)
@@ -295,9 +295,9 @@ def _read(files: Sequence[_Cut], place: tuple[int, int]) -> Iterator[pa.RecordBa
     for file in files:
         wanted = [at for at, own in enumerate(file.places) if own == place]
         if wanted:
-            with open_file(file.path) as handle, pa.ipc.open_file(handle) as found:
+            with open_file(file.path) as handle, pa.ipc.open_file(handle) as reader:
                 for at in wanted:
-                    yield found.get_batch(at)
+                    yield reader.get_batch(at)
 
 
 def _without(rows: pa.Table, column: str, known: Mapping[str, int]) -> tuple[pa.Table, Large]:
@@ -314,5 +314,5 @@ def _stream(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
     with pa.ipc.new_stream(out, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    found: bytes = out.getvalue().to_pybytes()
-    return found
+    stream: bytes = out.getvalue().to_pybytes()
+    return stream

@@ -43,8 +43,10 @@ def find_session(session: SparkSession | None = None, master: str | None = None)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    found = master or os.environ.get("OMNIGRAPH_SPARK_MASTER") or os.environ.get("SPARK_REMOTE")
-    return start_session(found or "local[*,4]")
+    master_url = (
+        master or os.environ.get("OMNIGRAPH_SPARK_MASTER") or os.environ.get("SPARK_REMOTE")
+    )
+    return start_session(master_url or "local[*,4]")
 
 
 def is_configured(session: SparkSession | None = None, master: str | None = None) -> bool:

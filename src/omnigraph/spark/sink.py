@@ -137,13 +137,13 @@ class Target:
 
 def _mapping(options: Mapping[str, str]) -> dict[str, str]:
     """Return which column becomes which property: `who=name,years=age`."""
-    found: dict[str, str] = {}
+    mapping: dict[str, str] = {}
     for item in listed(options, "mapping"):
         column, equals, target = item.partition("=")
         if not equals:
             raise BadRequestError(f"mapping: expected column=property, got '{item}'")
-        found[column.strip()] = target.strip()
-    return found
+        mapping[column.strip()] = target.strip()
+    return mapping
 
 
 @dataclass

@@ -115,18 +115,18 @@ class _Cutting:
         """Return the parts of all files, each as a piece of its own."""
         footers = self._footers(files)
         starts = self._record_starts(files)
-        found: list[_Sized] = []
+        parts: list[_Sized] = []
         for number, (whole, size) in enumerate(files):
             if number in footers:
-                found += self._row_ranges(whole, footers[number])
+                parts += self._row_ranges(whole, footers[number])
             elif number in starts:
                 header, places = starts[number]
-                found += _byte_ranges(whole, [*places, size], header)
+                parts += _byte_ranges(whole, [*places, size], header)
             elif whole.form in ("jsonl", "records") and not is_compressed(whole.parts[0].path):
-                found += _byte_ranges(whole, [*range(0, size, self._cut.piece_bytes), size])
+                parts += _byte_ranges(whole, [*range(0, size, self._cut.piece_bytes), size])
             else:
-                found.append(_Sized(whole, size))
-        return found
+                parts.append(_Sized(whole, size))
+        return parts
 
     # ---- Parquet --------------------------------------------------------------------------
 
@@ -147,12 +147,12 @@ class _Cutting:
         run = self._run if len(paths) > SPARK_FOOTERS_MAX else run_here
         kind = list[list[tuple[int, int]] | str]
         answers = [msgspec.json.decode(item, type=kind) for item in run(len(groups), read)]
-        found: dict[int, list[tuple[int, int]]] = {}
+        footers: dict[int, list[tuple[int, int]]] = {}
         for number, answer in zip(wanted, [one for many in answers for one in many], strict=True):
             if isinstance(answer, str):
                 raise BadRequestError(answer)
-            found[number] = answer
-        return found
+            footers[number] = answer
+        return footers
 
     def _row_ranges(self, whole: Piece, groups: Sequence[tuple[int, int]]) -> list[_Sized]:
         """Cut a Parquet file; a row group that is too large for one task is cut by rows."""
@@ -201,21 +201,21 @@ class _Cutting:
 
         by_file: dict[int, list[Stretch | None]] = {}
         for number, answer in zip(owners, self._run(len(stretches), scan), strict=True):
-            found = msgspec.json.decode(answer, type=Stretch | None)
-            by_file.setdefault(number, []).append(found)
+            stretch = msgspec.json.decode(answer, type=Stretch | None)
+            by_file.setdefault(number, []).append(stretch)
         return {
-            number: (found[0].header if found[0] else (), record_starts(found))
-            for number, found in by_file.items()
+            number: (scans[0].header if scans[0] else (), record_starts(scans))
+            for number, scans in by_file.items()
         }
 
 
 def _row_groups(path: str) -> list[tuple[int, int]] | str:
     """Return rows and bytes of each row group, or why there are none."""
     try:
-        found = pq.read_metadata(readable(path))
+        metadata = pq.read_metadata(readable(path))
     except pa.ArrowInvalid as error:
         return f"{path} is not a Parquet file: {error}"
-    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     return [(group.num_rows, group.total_byte_size) for group in groups]
 
 
@@ -232,11 +232,11 @@ def _range(whole: Piece, start: int, stop: int, header: tuple[str, ...] = ()) ->
     return replace(whole, parts=(replace(part, start=start, stop=stop, header=header),))
 
 
-def _packed(found: Sequence[_Sized], cut: Cut) -> list[Piece]:
+def _packed(parts: Sequence[_Sized], cut: Cut) -> list[Piece]:
     """Put neighbours of the same form and type together until they are work enough for a task."""
     pieces: list[Piece] = []
     held = 0
-    for item in found:
+    for item in parts:
         piece, weight = item.piece, item.weight + SPARK_OPEN_BYTES
         if pieces and cut.packs and held + weight <= cut.piece_bytes and _fit(pieces[-1], piece):
             pieces[-1] = replace(pieces[-1], parts=pieces[-1].parts + piece.parts)

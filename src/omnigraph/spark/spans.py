@@ -80,15 +80,15 @@ class _Sides:
 
     def _mine(self, *, is_after: bool) -> list[Piece]:
         """Return the parts of one version that the span covers, and from where to where."""
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         at = 0
         for part in self.parts:
             start = max(self.span.start - at, 0)
             stop = min(self.span.stop - at, part.rows)
             at += part.rows
             if start < stop and part.is_after == is_after:
-                found.append((part, start, stop))
-        return found
+                pieces.append((part, start, stop))
+        return pieces
 
     def _table(self, part: DeltaPart) -> Table:
         table = self.after if part.is_after else self.before
@@ -152,11 +152,11 @@ class _Sides:
     def _images(self, known: _Known, ids: pa.ChunkedArray) -> pa.Table:
         """Return the rows of the other version with these ids."""
         schema = rows_schema(self.span.entity)
-        found = pc.drop_null(pc.index_in(ids.combine_chunks(), value_set=known.ids)).to_numpy()
+        indices = pc.drop_null(pc.index_in(ids.combine_chunks(), value_set=known.ids)).to_numpy()
         images: list[pa.Table] = [schema.empty_table()]
-        for number in np.unique(known.parts[found]).tolist():
+        for number in np.unique(known.parts[indices]).tolist():
             part = self.parts[number]
-            places = np.sort(known.places[found[known.parts[found] == number]])
+            places = np.sort(known.places[indices[known.parts[indices] == number]])
             images.append(self._rows(part, places))
         return pa.concat_tables(images)
 

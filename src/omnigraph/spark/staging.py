@@ -50,10 +50,10 @@ def write_new(engine: Engine, wanted: Sequence[Wanted]) -> list[list[str]]:
         entity, folder, version, chosen = units[task]
         return msgspec.json.encode(write_rows(folder, version, rows_reader(entity, chosen)))
 
-    found: list[list[str]] = [[] for _item in wanted]
+    fragments: list[list[str]] = [[] for _item in wanted]
     for number, answer in zip(owners, engine.run(len(units), work), strict=True):
-        found[number] += msgspec.json.decode(answer, type=list[str])
-    return found
+        fragments[number] += msgspec.json.decode(answer, type=list[str])
+    return fragments
 
 
 class RowWorkers:

@@ -56,8 +56,8 @@ class EntityChange(Value, frozen=True, kw_only=True):
 
 
 def _properties(image: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    found = {} if image is None else image["properties"]
-    return found if isinstance(found, Mapping) else {}
+    properties = {} if image is None else image["properties"]
+    return properties if isinstance(properties, Mapping) else {}
 
 
 class Diff(Value, frozen=True, kw_only=True, rename={"before": "from", "after": "to"}):
@@ -81,11 +81,11 @@ class Diff(Value, frozen=True, kw_only=True, rename={"before": "from", "after": 
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return the number of changes by type and operation."""
-        found: dict[str, dict[str, int]] = {}
+        counts: dict[str, dict[str, int]] = {}
         for item in self.changes:
-            ops = found.setdefault(item.type_name, {"insert": 0, "update": 0, "delete": 0})
+            ops = counts.setdefault(item.type_name, {"insert": 0, "update": 0, "delete": 0})
             ops[item.op] += 1
-        return found
+        return counts
 
     def to_arrow(self) -> Any:  # noqa: ANN401  # pyarrow carries no types
         """Return one row per change, images as JSON text."""
@@ -184,13 +184,13 @@ class ChangeBlock(Value, frozen=True, kw_only=True, rename={"commit": "cause"}):
 
     def page(self, *, limit: int | None, page_token: str | None) -> tuple[ChangeBlock, Token]:
         """Return some of the changes, and the token of the next ones if there are any."""
-        found, token = page(
+        changes, token = page(
             self.changes,
             key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
             limit=limit,
             page_token=page_token,
         )
-        return msgspec.structs.replace(self, changes=tuple(found)), token
+        return msgspec.structs.replace(self, changes=tuple(changes)), token
 
 
 class FeedPage(Value, frozen=True, kw_only=True):

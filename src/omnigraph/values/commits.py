@@ -122,13 +122,13 @@ class BranchId(msgspec.Struct, frozen=True):
         return self.name == MAIN
 
     def owns(self, table_branch: str | None) -> bool:
-        """Whether a table's line of versions belongs to this branch."""
+        """Whether a branch of a table belongs to this branch of the graph."""
         if table_branch is None:
             return self.is_main
         return table_branch.startswith(f"{self.uid}.")
 
     def fork_name(self, operation_id: str) -> str:
-        """Return a name for a table's line of versions that nothing else ever had."""
+        """Return a name for a branch of a table that nothing else ever had."""
         return f"{self.uid}.{operation_id}"
 
 

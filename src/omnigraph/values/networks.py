@@ -35,21 +35,21 @@ class Arc(Struct, frozen=True):
 
 def type_attribute(taken: Iterable[str]) -> str:
     """Return the attribute that holds the type: `type`, or a longer name if that is taken."""
-    names, found = set(taken), TYPE
-    while found in names:
-        found += "_"
-    return found
+    names, attribute = set(taken), TYPE
+    while attribute in names:
+        attribute += "_"
+    return attribute
 
 
 def networkx_graph(vertices: Iterable[Vertex], arcs: Iterable[Arc], type_attr: str) -> Network:
     """Return a `networkx.MultiDiGraph`. Nodes are keyed by type and id, and so are edges."""
     networkx = needed("networkx", "to_networkx()", extra="networkx")
-    found = networkx.MultiDiGraph(type_attr=type_attr)
-    found.add_nodes_from(
+    graph = networkx.MultiDiGraph(type_attr=type_attr)
+    graph.add_nodes_from(
         ((item.type, item.id), {type_attr: item.type, "id": item.id, **item.properties})
         for item in vertices
     )
-    found.add_edges_from(
+    graph.add_edges_from(
         (
             item.source,
             item.target,
@@ -58,7 +58,7 @@ def networkx_graph(vertices: Iterable[Vertex], arcs: Iterable[Arc], type_attr: s
         )
         for item in arcs
     )
-    return found
+    return graph
 
 
 def igraph_graph(vertices: Iterable[Vertex], arcs: Iterable[Arc], type_attr: str) -> Network:
@@ -67,13 +67,13 @@ def igraph_graph(vertices: Iterable[Vertex], arcs: Iterable[Arc], type_attr: str
     nodes, edges = list(vertices), list(arcs)
     numbers = {(item.type, item.id): number for number, item in enumerate(nodes)}
     ends = [(numbers[item.source], numbers[item.target]) for item in edges]
-    found = igraph.Graph(n=len(nodes), edges=ends, directed=True)
-    found["type_attr"] = type_attr
+    graph = igraph.Graph(n=len(nodes), edges=ends, directed=True)
+    graph["type_attr"] = type_attr
     for name, values in _columns(nodes, type_attr):
-        found.vs[name] = values
+        graph.vs[name] = values
     for name, values in _columns(edges, type_attr):
-        found.es[name] = values
-    return found
+        graph.es[name] = values
+    return graph
 
 
 def _columns(items: list[Vertex] | list[Arc], type_attr: str) -> Iterator[tuple[str, list[Any]]]:

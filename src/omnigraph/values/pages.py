@@ -28,10 +28,10 @@ def page(
         if place is None:
             raise BadRequestError("the page token belongs to another list", hint="start again")
         start = place + 1
-    found = list(items[start:] if limit is None else items[start : start + limit])
-    if start + len(found) >= len(items) or not found:
-        return found, {}
-    return found, {"next_page_token": _write(key(found[-1]))}
+    part = list(items[start:] if limit is None else items[start : start + limit])
+    if start + len(part) >= len(items) or not part:
+        return part, {}
+    return part, {"next_page_token": _write(key(part[-1]))}
 
 
 def _write(text: str) -> str:

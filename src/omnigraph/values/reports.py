@@ -25,8 +25,8 @@ else:
     PendingIndexes = form(
         list[dict[str, str]],
         send=_pending,
-        read=lambda found: tuple(
-            {name: value for name, value in item.items() if name != "property"} for item in found
+        read=lambda indexes: tuple(
+            {name: value for name, value in item.items() if name != "property"} for item in indexes
         ),
     )
 

@@ -31,8 +31,8 @@ def ref(kind: type[Value] | type[Request]) -> dict[str, str]:
 def components(kinds: Iterable[type[Value] | type[Request]]) -> dict[str, Json]:
     """Return the schemas of classes and of all they hold, by name."""
     shapes = [shape(kind) if issubclass(kind, Value) else kind for kind in kinds]
-    _refs, found = msgspec.json.schema_components(shapes, ref_template=REF)
-    return dict(sorted(found.items()))
+    _refs, schemas = msgspec.json.schema_components(shapes, ref_template=REF)
+    return dict(sorted(schemas.items()))
 
 
 def referenced(document: object) -> dict[str, Json]:

@@ -59,8 +59,8 @@ def form(
     wire: object, *, send: Callable[[Any], object], read: Callable[[Any], object]
 ) -> type[Form]:
     """Return how a field is sent and read."""
-    found = {"wire": wire, "send": staticmethod(send), "read": staticmethod(read)}
-    return types.new_class("Form", (Form,), exec_body=lambda namespace: namespace.update(found))
+    body = {"wire": wire, "send": staticmethod(send), "read": staticmethod(read)}
+    return types.new_class("Form", (Form,), exec_body=lambda namespace: namespace.update(body))
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,14 +78,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, object]:
         """Return the wire form."""
         own = _writer(type(self))
-        found = dict(zip(own.names, own.values(self)))  # noqa: B905 - both are of the same class
+        body = dict(zip(own.names, own.values(self)))  # noqa: B905 - both are of the same class
         for name, default in own.optional:
-            if found[name] is default or found[name] == default:
-                del found[name]
+            if body[name] is default or body[name] == default:
+                del body[name]
         for name, send in own.sent:
-            if name in found:
-                found[name] = send(found[name])
-        return found
+            if name in body:
+                body[name] = send(body[name])
+        return body
 
     @classmethod
     def from_json(cls, body: object) -> Self:
@@ -110,19 +110,19 @@ class Member(msgspec.Struct, frozen=True):
 def members(cls: type[Value]) -> tuple[Member, ...]:
     """Return the JSON form of a class, in the order of its members."""
     derived = dict(cls.derived)
-    found: list[Member] = []
+    fields: list[Member] = []
     for item in msgspec.structs.fields(cls):
         if item.name in cls.hidden:
             continue
         default = None if item.default is msgspec.NODEFAULT else item.default
         twins = [name for name, attribute in derived.items() if attribute == item.name]
         for name in (item.encode_name, *twins):
-            found.append(Member(name, item.name, item.type, default, name in cls.optional))
+            fields.append(Member(name, item.name, item.type, default, name in cls.optional))
             derived.pop(name, None)
     for name, attribute in derived.items():
         kind = get_type_hints(getattr(cls, attribute).fget)["return"]
-        found.append(Member(name, attribute, kind, None, name in cls.optional))
-    return tuple(found)
+        fields.append(Member(name, attribute, kind, None, name in cls.optional))
+    return tuple(fields)
 
 
 class _Writer(msgspec.Struct, frozen=True):

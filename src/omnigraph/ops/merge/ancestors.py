@@ -63,13 +63,13 @@ class Ancestors:
         for manifest in self._known:
             if (known := manifest.history.commits.get(commit_id)) is not None:
                 return known
-        found = None if branch is None else self._lines.history(branch)
-        if found is None:
+        reader = None if branch is None else self._lines.history(branch)
+        if reader is None:
             return None
-        if commit_id not in found.history.commits:
-            found.capture()
-        self._known.append(found)
-        return found.history.commits.get(commit_id)
+        if commit_id not in reader.history.commits:
+            reader.capture()
+        self._known.append(reader)
+        return reader.history.commits.get(commit_id)
 
     def holder(self, commit: GraphCommit) -> ManifestReader:
         """Return a manifest that knows a found commit: one that has its state as a version.

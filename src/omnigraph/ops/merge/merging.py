@@ -227,16 +227,16 @@ class Merging:
         lines = {name: self._lines.get(name) for pair in pairs for name in pair}
         heads = {name: line.manifest.capture().head for name, line in lines.items()}
         ancestors = Ancestors(self._lines, *lines.values())
-        found: dict[str, GraphCommit] = {}
+        commits: dict[str, GraphCommit] = {}
         crossed = False
         for source, into in pairs:
             bases = ancestors.bases(heads[source], heads[into])
             crossed |= len(bases) > 1
             for item in ancestors.behind(bases)[0] if bases else ():
-                found[item.graph_commit_id] = item
+                commits[item.graph_commit_id] = item
         if crossed:
-            _close(found, list(heads.values()), ancestors)
-        holders = ((ancestors.holder(item).branch, item) for item in found.values())
+            _close(commits, list(heads.values()), ancestors)
+        holders = ((ancestors.holder(item).branch, item) for item in commits.values())
         return [(branch, item.manifest_version) for branch, item in holders]
 
     def pending_states(self) -> list[tuple[BranchId, int]]:
@@ -246,12 +246,12 @@ class Merging:
         cleanup says what it gives up before it looks here: one of the two sees the other.
         """
         ancestors = Ancestors(self._lines, self._lines.main)
-        found: list[tuple[BranchId, int]] = []
+        states: list[tuple[BranchId, int]] = []
         for commit_id, branch in self._lines.main.recovery.pending_merges():
             commit = ancestors.find(commit_id, branch)
             if commit is not None:
-                found.append((ancestors.holder(commit).branch, commit.manifest_version))
-        return found
+                states.append((ancestors.holder(commit).branch, commit.manifest_version))
+        return states
 
     def _setup(self, source: str, into: str, source_head: str | None = None) -> _Setup:
         if source == into:
@@ -280,19 +280,19 @@ class Merging:
 
 
 def _close(
-    found: dict[str, GraphCommit], heads: Sequence[GraphCommit], ancestors: Ancestors
+    commits: dict[str, GraphCommit], heads: Sequence[GraphCommit], ancestors: Ancestors
 ) -> None:
     """Add what any two of the commits have in common, until nothing more is found or too much.
 
     What grows from a head has in common with an older commit what the head has.
     """
-    waiting = [*found.values(), *heads]
-    while waiting and len(found) < MERGE_BASE_STATES_MAX * 2:
+    waiting = [*commits.values(), *heads]
+    while waiting and len(commits) < MERGE_BASE_STATES_MAX * 2:
         one = waiting.pop()
-        for other in list(found.values()):
+        for other in list(commits.values()):
             for item in ancestors.bases(one, other):
-                if item.graph_commit_id not in found:
-                    found[item.graph_commit_id] = item
+                if item.graph_commit_id not in commits:
+                    commits[item.graph_commit_id] = item
                     waiting.append(item)
 
 

@@ -167,14 +167,14 @@ class Merge(PlainOperation):
         base.pin(entity)
         ours = self._changes(entity, origin, ours_pin, self._our_ledger)
         none = no_changes(rows_schema(entity))
-        found = rebased(
+        changes = rebased(
             tree,
             theirs or none,
             ours or none,
             {number: self._changes(entity, origin, pin) or none for number, pin in others},
         )
         return merge_table(
-            entity, found.theirs, found.ours, self._decide, self._rows_of, found.undefined
+            entity, changes.theirs, changes.ours, self._decide, self._rows_of, changes.undefined
         )
 
     def _changes(
@@ -214,7 +214,7 @@ def _violations(base: Base, changes: ChangeSet, values: list[Problem]) -> list[C
     for item in values:
         problems.add(item)
     validate(base, changes, problems)
-    found: list[Conflict] = []
+    conflicts: list[Conflict] = []
     for item in problems.items:
         conflict = Conflict(
             table_key=item.table_key or "",
@@ -222,6 +222,6 @@ def _violations(base: Base, changes: ChangeSet, values: list[Problem]) -> list[C
             kind=ConflictKind(item.kind),
             message=item.message,
         )
-        if conflict not in found:
-            found.append(conflict)
-    return sorted(found, key=lambda item: (item.table_key, item.entity_id or "", item.kind))
+        if conflict not in conflicts:
+            conflicts.append(conflict)
+    return sorted(conflicts, key=lambda item: (item.table_key, item.entity_id or "", item.kind))

@@ -37,8 +37,8 @@ class AsyncRemoteBranches:
 
     async def details(self) -> tuple[BranchInfo, ...]:
         """Return all branches with where and when they were made; those the actor may read."""
-        found = BranchList.from_json(await self._connection.get("/branches", {"details": True}))
-        return found.details
+        branches = BranchList.from_json(await self._connection.get("/branches", {"details": True}))
+        return branches.details
 
     async def heads(self, base: str = MAIN) -> BranchHeads:
         """Return all branches with their newest commits, and how far each is from a base."""
@@ -64,10 +64,10 @@ class AsyncRemoteBranches:
     ) -> BranchInfo:
         """Make a branch from a branch, commit id, tag, or `branch@version`."""
         body = {"name": name, "from": str(from_)}
-        found = await self._connection.change(
+        answer = await self._connection.change(
             "POST", "/branches", body, expected_head=expected_head
         )
-        return BranchInfo.from_json(found["details"])
+        return BranchInfo.from_json(answer["details"])
 
     async def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Remove a branch and what only it holds."""
@@ -104,14 +104,14 @@ class AsyncRemoteBranches:
         """Merge a branch into another, as the embedded `Branches.merge` does."""
         body = _merge_body(source, into, resolve, property_merge)
         body |= {"checks": [*checks], "delete_branch": delete_source}
-        found = await self._connection.write(
+        answer = await self._connection.write(
             "/branches/merge",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        return MergeResult.from_json(found)
+        return MergeResult.from_json(answer)
 
     async def cherry_pick(
         self,
@@ -153,10 +153,10 @@ class AsyncRemoteBranches:
         message: str | None,
     ) -> GraphCommit | None:
         path = f"/commits/{quote(commit_id, safe='')}/{verb}"
-        found = await self._connection.write(
+        answer = await self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
-        return CommitMade.from_json(found).commit
+        return CommitMade.from_json(answer).commit
 
 
 class AsyncRemoteTags:
@@ -181,8 +181,8 @@ class AsyncRemoteTags:
     ) -> Tag:
         """Name the newest state of a branch, or an older one."""
         body = {"name": name, **state_fields(branch, commit, version, None, timestamp)}
-        found = await self._connection.change("POST", "/tags", body, expected_head=expected_head)
-        return Tag.from_json(found)
+        answer = await self._connection.change("POST", "/tags", body, expected_head=expected_head)
+        return Tag.from_json(answer)
 
     async def delete(self, name: str, *, expected_head: str | None = None) -> None:
         """Forget a tag; the state it named stays."""

@@ -131,10 +131,10 @@ class AsyncConnection:
         """Write something. Raises `OutcomeUnknownError` when the answer got lost."""
         options: Json = {"content": content} if body is None else {"json": _known(body)}
         headers = {} if content is None else {"Content-Type": content_type}
-        found = await self._write(
+        response = await self._write(
             path, expected_head, operation_id, message, headers, params=params, **options
         )
-        return _body(found)
+        return _body(response)
 
     async def invoke(
         self,
@@ -185,8 +185,8 @@ class AsyncConnection:
         if expected_head is not None:
             headers[IF_COMMIT] = expected_head
         sent = _known(body) if body else None
-        found = await self._persist(method, path, json=sent, headers=headers)
-        return _body(_checked(found, self._login_hint))
+        response = await self._persist(method, path, json=sent, headers=headers)
+        return _body(_checked(response, self._login_hint))
 
     async def head(self, path: str, params: Parameters) -> AsyncResponse:
         """Ask about something without getting it; a redirect is an answer."""

@@ -80,9 +80,9 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
     @classmethod
     def over(cls, connection: AsyncConnection) -> Self:
         """Return the graph at the other end of a connection."""
-        found = cls.__new__(cls)
-        found._use(connection)
-        return found
+        graph = cls.__new__(cls)
+        graph._use(connection)
+        return graph
 
     def _use(self, connection: AsyncConnection) -> None:
         self._connection = connection
@@ -192,9 +192,9 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         """Run a read query as `query` does; rows come as JSON if that can hold them."""
         state = state_fields(branch, commit, version, tag, timestamp)
         body = _query_body(source, params, name, timeout) | state
-        found = rows_from(await self._connection.post("/query", body, accept=NDJSON))
-        if found is not None:
-            return found
+        rows = rows_from(await self._connection.post("/query", body, accept=NDJSON))
+        if rows is not None:
+            return rows
         state = {"branch": branch, "commit": commit, "version": version}
         return await self.query(
             source, params, name=name, tag=tag, timestamp=timestamp, timeout=timeout, **state
@@ -211,9 +211,9 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         """Run a stored query that reads; rows come as JSON if that can hold them."""
         body = _call_body(params, branch, commit, expect_mutation=False)
         path = f"/queries/{quote(name, safe='')}"
-        found = rows_from(await self._connection.invoke(path, body, accept=NDJSON))
-        if found is not None:
-            return found
+        rows = rows_from(await self._connection.invoke(path, body, accept=NDJSON))
+        if rows is not None:
+            return rows
         whole = await self.call(name, params, branch=branch, commit=commit, expect_mutation=False)
         return cast("Result", whole)
 
@@ -254,18 +254,18 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         body = _call_body(params, branch, commit, expect_mutation=expect_mutation)
         body["dry_run"] = dry_run
         suffix = "" if expected_head is None else "/if-graph-commit"
-        found = await self._connection.invoke(
+        response = await self._connection.invoke(
             f"/queries/{quote(name, safe='')}{suffix}",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        if found.headers["content-type"] == ARROW:
+        if response.headers["content-type"] == ARROW:
             from omnigraph.remote.values import result_from
 
-            return result_from(found.content)
-        return MutationResult.from_json(found.json())
+            return result_from(response.content)
+        return MutationResult.from_json(response.json())
 
     async def stored_queries(self) -> list[dict[str, Any]]:
         """Return the catalog of stored queries."""
@@ -288,8 +288,8 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
             "tag": tag,
             "timestamp": moment_text(timestamp),
         }
-        found = AsyncRemoteSnapshot.from_json(await self._connection.get("/snapshot", params))
-        return found.asked_by(self.query)
+        snapshot = AsyncRemoteSnapshot.from_json(await self._connection.get("/snapshot", params))
+        return snapshot.asked_by(self.query)
 
     async def diff(
         self,
@@ -334,8 +334,8 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
             return self._exported(body)
         from omnigraph.remote.files import copy_lines
 
-        async with self._connection.stream("POST", "/export", body=body) as found:
-            return (await aside(copy_lines, parts_for_aside(found.iter_bytes()), dest))[0]
+        async with self._connection.stream("POST", "/export", body=body) as response:
+            return (await aside(copy_lines, parts_for_aside(response.iter_bytes()), dest))[0]
 
     async def export_table(
         self,
@@ -394,10 +394,10 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         """Return the rows of a state, which is named by its commit so that all are of that one."""
         from omnigraph.graph.exporting import StateRows
 
-        found = await self.snapshot(
+        snapshot = await self.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
-        pinned = found.commit.graph_commit_id
+        pinned = snapshot.commit.graph_commit_id
         known = await self.schema.describe(commit=pinned)
         held: dict[str, Any] = {}
         state = StateRows(types=known.types, rows=lambda info: held[info.name])
@@ -419,8 +419,8 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         """Return one entity at a graph version, commit or tag, None when it did not exist."""
         params: Json = {"table": table_key, "id": id, "version": version, "branch": branch}
         params |= {"commit": commit, "tag": tag}
-        found: dict[str, object] | None = (await self._connection.get("/entity", params))["entity"]
-        return found
+        entity: dict[str, object] | None = (await self._connection.get("/entity", params))["entity"]
+        return entity
 
     async def get(
         self, type_name: str, id: str, *, branch: str | None = None, commit: str | None = None
@@ -436,8 +436,8 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
 
     async def _exported(self, body: Json) -> AsyncIterator[dict[str, object]]:
         decode = msgspec.json.Decoder(dict[str, object]).decode
-        async with self._connection.stream("POST", "/export", body=body) as found:
-            async for line in found.iter_lines():
+        async with self._connection.stream("POST", "/export", body=body) as response:
+            async for line in response.iter_lines():
                 yield decode(line)
 
     # ---- writing --------------------------------------------------------------------------
@@ -463,10 +463,10 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
             "dry_run": dry_run,
         }
         path = "/mutate" if expected_head is None else "/mutate/if-graph-commit"
-        found = await self._connection.write(
+        answer = await self._connection.write(
             path, body, expected_head=expected_head, operation_id=operation_id, message=message
         )
-        return MutationResult.from_json(found)
+        return MutationResult.from_json(answer)
 
     async def load(
         self,
@@ -489,7 +489,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
             progress(len(content))
         params = {"branch": branch, "from": create_from, "mode": str(mode), "dry_run": dry_run}
         try:
-            found = await self._connection.write(
+            answer = await self._connection.write(
                 "/load/ndjson",
                 content=content,
                 params=params,
@@ -499,7 +499,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
             )
         except DataError as error:
             raise with_file_name(error, data) from None
-        return LoadResult.from_json(found)
+        return LoadResult.from_json(answer)
 
     async def load_table(
         self,
@@ -528,7 +528,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
                 "to_col": to_col,
                 "dry_run": dry_run,
             }
-            found = await self._connection.write(
+            answer = await self._connection.write(
                 "/load/parquet",
                 content=await aside(load_bytes, table, for_aside(lambda: self.catalog)),
                 content_type=PARQUET,
@@ -537,7 +537,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
                 operation_id=operation_id,
                 message=message,
             )
-            return LoadResult.from_json(found)
+            return LoadResult.from_json(answer)
         frame = as_arrow(table)
         return await self.load(
             frame_envelopes(await self.catalog, type_name, frame, from_col=from_col, to_col=to_col),

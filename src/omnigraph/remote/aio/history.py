@@ -46,8 +46,8 @@ class AsyncRemoteCommits:
             "until": _instant(until),
             "limit": limit,
         }
-        found = (await self._connection.get("/commits", params))["commits"]
-        return decode(found, list[GraphCommit])
+        commits = (await self._connection.get("/commits", params))["commits"]
+        return decode(commits, list[GraphCommit])
 
     async def get(self, commit_id: str) -> GraphCommit:
         """Return one commit, whatever branch it is on."""
@@ -76,8 +76,8 @@ class AsyncRemoteCommits:
 
     async def head(self, branch: str = MAIN) -> GraphCommit:
         """Return the newest commit of a branch."""
-        found = await self._connection.get("/snapshot", {"branch": branch})
-        return GraphCommit.from_json(found["commit"])
+        snapshot = await self._connection.get("/snapshot", {"branch": branch})
+        return GraphCommit.from_json(snapshot["commit"])
 
     async def last_change(self, type_name: str, id: str, branch: str = MAIN) -> GraphCommit | None:
         """Return the commit that last changed an entity; None when it never existed."""
@@ -142,6 +142,6 @@ class AsyncRemoteFeed:
         from omnigraph.remote.files import copy_lines
 
         body: Json = {"branch": branch, "kind": [*kinds], "type": [*types], "op": [*ops]}
-        async with self._connection.stream("POST", "/changes/baseline", body=body) as found:
-            lines, last = await aside(copy_lines, parts_for_aside(found.iter_bytes()), dest)
+        async with self._connection.stream("POST", "/changes/baseline", body=body) as response:
+            lines, last = await aside(copy_lines, parts_for_aside(response.iter_bytes()), dest)
         return Baseline.from_json({**last["baseline"], "entities": lines - 1})

@@ -63,8 +63,8 @@ class Link:
         if getattr(self.reader, "_buffer", b""):
             # What came was taken from the socket already.
             return False
-        found = self.writer.get_extra_info("socket")
-        return not self.writer.is_closing() and found is not None and is_silent(found.fileno())
+        socket = self.writer.get_extra_info("socket")
+        return not self.writer.is_closing() and socket is not None and is_silent(socket.fileno())
 
     def abort(self) -> None:
         """Close it at once."""
@@ -84,16 +84,16 @@ class AsyncResponse:
 
     def __init__(self, link: Link, method: str, head: bytes) -> None:
         first, _, rest = head.partition(b"\r\n")
-        found = _STATUS.fullmatch(first + b"\r\n")
-        if found is None:
+        status = _STATUS.fullmatch(first + b"\r\n")
+        if status is None:
             raise AnswerLostError("BadStatusLine")
-        self.status_code = int(found[2])
+        self.status_code = int(status[2])
         self.headers = http.client.parse_headers(io.BytesIO(rest))
         self._link = link
         self._content: bytes | None = None
         self._spent = False
         words = (self.headers.get("connection") or "").lower()
-        self._kept = "close" not in words if found[1] == b"1" else "keep-alive" in words
+        self._kept = "close" not in words if status[1] == b"1" else "keep-alive" in words
         self._chunked = "chunked" in (self.headers.get("transfer-encoding") or "").lower()
         self._length = self._said_length()
         if method == "HEAD" or self.status_code in _BODILESS:
@@ -126,12 +126,12 @@ class AsyncResponse:
 
     async def iter_bytes(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes."""
-        parts = self._chunks() if self._chunked else self._plain()
+        parts = self._chunks() if self._chunked else self._unchunked_parts()
         async for part in parts:
             yield part
         self._spent = True
 
-    async def _plain(self) -> AsyncIterator[bytes]:
+    async def _unchunked_parts(self) -> AsyncIterator[bytes]:
         left = self._length
         while left is None or left > 0:
             async with self._link.reading() as reader:
@@ -208,9 +208,9 @@ class AsyncHttpClient:
 
     async def request(self, method: str, path: str, **options: Any) -> AsyncResponse:
         """Send a request and read the whole answer. Options as `stream` has them."""
-        async with self.stream(method, path, **options) as found:
-            await found.read()
-            return found
+        async with self.stream(method, path, **options) as response:
+            await response.read()
+            return response
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -229,22 +229,22 @@ class AsyncHttpClient:
         """
         body, sent = request_parts(self._headers, headers, json, content)
         target = request_target(self._parts, self._proxy, path, params)
-        link = await self._take()
+        link = await self._take_link()
         try:
-            found = await _exchange(link, method, _head(method, target, sent, body), body)
-            yield found
+            response = await _exchange(link, method, _head(method, target, sent, body), body)
+            yield response
         except BaseException:
             # A task that was cancelled is among these: the server sees the connection go.
             link.abort()
             raise
-        if found.is_spent and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
+        if response.is_spent and not self._closed and len(self._idle) < IDLE_CONNECTIONS_MAX:
             self._idle.append(link)
         else:
             await link.close()
 
     # ---- connections ----------------------------------------------------------------------
 
-    async def _take(self) -> Link:
+    async def _take_link(self) -> Link:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             raise BadRequestError(
@@ -288,8 +288,8 @@ class AsyncHttpClient:
         place = f"{parts.hostname}:{parts.port or 443}"
         named = {"Host": place, **(credentials(proxy) if proxy is not None else {})}
         link.writer.write(_head("CONNECT", place, named, None))
-        found = _STATUS.match(await link.reader.readuntil(b"\r\n\r\n"))
-        if found is None or not found[2].startswith(b"2"):
+        status = _STATUS.match(await link.reader.readuntil(b"\r\n\r\n"))
+        if status is None or not status[2].startswith(b"2"):
             raise OSError("the proxy refused")
         await link.writer.start_tls(
             self._tls or ssl.create_default_context(), server_hostname=parts.hostname
@@ -305,9 +305,9 @@ async def _exchange(link: Link, method: str, head: bytes, body: bytes | None) ->
                 link.writer.write(body)
             await link.writer.drain()
         while True:
-            found = AsyncResponse(link, method, await reader.readuntil(b"\r\n\r\n"))
-            if found.status_code >= 200:
-                return found
+            response = AsyncResponse(link, method, await reader.readuntil(b"\r\n\r\n"))
+            if response.status_code >= 200:
+                return response
 
 
 def _head(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:

@@ -29,8 +29,8 @@ class AsyncRemoteMaintenance:
 
     async def recover(self) -> list[Verdict]:
         """Resolve every interrupted write now, as opening does; return what became of each."""
-        found = (await self._connection.post("/recover", {})).json()
-        return list(RecoverOutput.from_json(found).resolved)
+        answer = (await self._connection.post("/recover", {})).json()
+        return list(RecoverOutput.from_json(answer).resolved)
 
     async def recoveries(self) -> list[RecoveryRecord]:
         """Return every recovery this graph has seen, oldest first."""
@@ -42,8 +42,8 @@ class AsyncRemoteMaintenance:
 
     async def tables(self, branch: str = MAIN) -> list[TableHealth]:
         """Return how each table of a branch is doing: rows, files, bytes, what indexes cover."""
-        found = await self._connection.get("/tables", {"branch": branch})
-        return list(TableList.from_json(found).tables)
+        answer = await self._connection.get("/tables", {"branch": branch})
+        return list(TableList.from_json(answer).tables)
 
     async def _found(self) -> RecoveryList:
         return RecoveryList.from_json(await self._connection.get("/recoveries"))
@@ -59,8 +59,8 @@ class AsyncRemoteUpkeep:
 
     async def optimize(self, branch: str = MAIN, *, dry_run: bool = False) -> OptimizeReport:
         """Compact small fragments and index every row; no entity changes."""
-        found = await self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
-        return OptimizeReport.from_json(found.json())
+        response = await self._connection.post("/optimize", {"branch": branch, "dry_run": dry_run})
+        return OptimizeReport.from_json(response.json())
 
     async def repair(
         self,

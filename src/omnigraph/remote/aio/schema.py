@@ -44,14 +44,14 @@ class AsyncRemoteSchema:
     ) -> SchemaChange:
         """Make a schema the graph's, with its tables, as one commit."""
         body = _schema_body(schema, allow_data_loss, name)
-        found = await self._connection.write(
+        answer = await self._connection.write(
             "/schema/apply",
             body,
             expected_head=expected_head,
             operation_id=operation_id,
             message=message,
         )
-        return SchemaChange.from_json(found)
+        return SchemaChange.from_json(answer)
 
     async def describe(
         self,
@@ -74,8 +74,8 @@ class AsyncRemoteSchema:
         tag: str | None = None,
     ) -> Drawing:
         """Draw the types of a state and what connects them, as SVG and as Mermaid text."""
-        found = await self.describe(branch=branch, commit=commit, version=version, tag=tag)
-        return draw_schema(found)
+        description = await self.describe(branch=branch, commit=commit, version=version, tag=tag)
+        return draw_schema(description)
 
     async def lint(
         self,

@@ -58,17 +58,17 @@ async def blob(
         at = graph.snapshot(line, version=version).graph_commit_id
         return graph.blobs.stat(*selector, commit=at)
 
-    found = await call.read(find)
+    stat = await call.read(find)
     headers = {
-        "ETag": f'"{found.etag}"',
-        SNAPSHOT_ID: found.resolved_snapshot,
+        "ETag": f'"{stat.etag}"',
+        SNAPSHOT_ID: stat.resolved_snapshot,
     }
-    if found.uri is not None:
-        headers |= {"Location": found.uri, "Cache-Control": "no-store"}
+    if stat.uri is not None:
+        headers |= {"Location": stat.uri, "Cache-Control": "no-store"}
         return Response(status_code=302, headers=headers)
     if (early := _condition(call, headers)) is not None:
         return early
-    return await _bytes(call, found, selector, headers)
+    return await _bytes(call, stat, selector, headers)
 
 
 def _condition(call: Call, headers: dict[str, str]) -> Response | None:
@@ -86,14 +86,14 @@ def _condition(call: Call, headers: dict[str, str]) -> Response | None:
 def _names(header: str, etag: str, *, weak: bool) -> bool:
     if header.strip() == "*":
         return True
-    tags = [found["tag"] for found in _TAG.finditer(header) if weak or not found["weak"]]
+    tags = [match["tag"] for match in _TAG.finditer(header) if weak or not match["weak"]]
     return etag in tags
 
 
 async def _bytes(
-    call: Call, found: BlobStat, selector: tuple[EntityKind, str, str, str], headers: dict[str, str]
+    call: Call, stat: BlobStat, selector: tuple[EntityKind, str, str, str], headers: dict[str, str]
 ) -> Response:
-    size = found.size or 0
+    size = stat.size or 0
     start, end, status = 0, size, 200
     part = _part(call, size, headers["ETag"])
     if part is not None:
@@ -104,7 +104,7 @@ async def _bytes(
         return Response(status_code=status, headers=headers, media_type=BYTES)
 
     answer = await call.stream(
-        lambda graph: _chunks(graph, selector, found.resolved_snapshot, start, end),
+        lambda graph: _chunks(graph, selector, stat.resolved_snapshot, start, end),
         media_type=BYTES,
         headers=headers,
     )

@@ -38,9 +38,9 @@ async def list_branches(
 ) -> Response:
     """List the branches the caller may read, main first."""
     infos = await call.read(lambda graph: graph.branches.details())
-    found, token = page(infos, key=lambda item: item.name, limit=limit, page_token=page_token)
+    part, token = page(infos, key=lambda item: item.name, limit=limit, page_token=page_token)
     answer = BranchList(
-        branches=[item.name for item in found], details=tuple(found) if details else (), **token
+        branches=[item.name for item in part], details=tuple(part) if details else (), **token
     )
     return json_response(answer.to_json())
 
@@ -61,9 +61,9 @@ async def create_branch(call: CallOf, body: Sent[BranchRequest]) -> Response:
     def landed(graph: Session, error: OmniGraphError, claim: Claim) -> BranchInfo | None:
         if not isinstance(error, AlreadyExistsError):
             return None
-        found = [item for item in graph.branches.details() if item.name == body.name]
+        branches = [item for item in graph.branches.details() if item.name == body.name]
         # The time of a branch is in whole seconds.
-        since = [item for item in found if item.created_at_s >= claim.since_us // 1_000_000]
+        since = [item for item in branches if item.created_at_s >= claim.since_us // 1_000_000]
         return since[0] if since else None
 
     answer = await call.write(
@@ -89,14 +89,14 @@ async def delete_branch(call: CallOf, branch: str) -> Response:
 
 async def _deleted(call: Call, name: str, delete: Callable[[Session], None]) -> Response:
     """Delete something, and say so however often that is asked."""
-    found = BranchDeleted(uri=call.uri, name=name, actor_id=call.actor)
+    deletion = BranchDeleted(uri=call.uri, name=name, actor_id=call.actor)
 
     def work(graph: Session, _operation_id: str | None) -> BranchDeleted:
         delete(graph)
-        return found
+        return deletion
 
     def landed(_graph: Session, error: OmniGraphError, _claim: Claim) -> BranchDeleted | None:
-        return found if isinstance(error, NotFoundError) else None
+        return deletion if isinstance(error, NotFoundError) else None
 
     answer = await call.write(work, lambda made: made.to_json(), lasting=True, landed=landed)
     return json_response(answer)
@@ -124,9 +124,9 @@ async def merge(call: CallOf, body: Sent[MergeRequest]) -> Response:
             message=message,
         )
 
-    def tell(found: MergeResult) -> Json:
-        call.committed(found.commit)
-        answer = found.to_json()
+    def tell(result: MergeResult) -> Json:
+        call.committed(result.commit)
+        answer = result.to_json()
         if not body.delete_branch:
             del answer["branch_deleted"]
         return answer
@@ -155,8 +155,8 @@ async def merge_preview(call: CallOf, body: Sent[MergeRequest]) -> Response:
 @router.get("/tags", responses=answers(TagList) | errors(404))
 async def list_tags(call: CallOf) -> Response:
     """List the tags of branches the caller may read."""
-    found = await call.read(lambda graph: graph.tags.list())
-    return json_response(TagList(tags=tuple(found)).to_json())
+    tags = await call.read(lambda graph: graph.tags.list())
+    return json_response(TagList(tags=tuple(tags)).to_json())
 
 
 @router.post("/tags", responses=answers(Tag) | errors(*WRITES, 412))
@@ -180,8 +180,8 @@ async def create_tag(call: CallOf, body: Sent[TagRequest]) -> Response:
     def landed(graph: Session, error: OmniGraphError, claim: Claim) -> Tag | None:
         if not isinstance(error, AlreadyExistsError):
             return None
-        found = [item for item in graph.tags.list() if item.name == body.name]
-        since = [item for item in found if item.created_at_us >= claim.since_us]
+        tags = [item for item in graph.tags.list() if item.name == body.name]
+        since = [item for item in tags if item.created_at_us >= claim.since_us]
         return since[0] if since else None
 
     answer = await call.write(work, lambda made: made.to_json(), lasting=True, landed=landed)

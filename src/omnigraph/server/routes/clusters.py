@@ -20,8 +20,8 @@ router = topic("cluster")
 async def plan_cluster(call: CallOf) -> Response:
     """Tell what applying the server's own files would do. Nothing is written."""
     folder = _folder(call)
-    found = await call.service.threads.read(lambda: cluster.plan(folder))
-    return json_response(_public(found))
+    plan = await call.service.threads.read(lambda: cluster.plan(folder))
+    return json_response(_public(plan))
 
 
 @router.post("/cluster/deployments", responses=answers(Deployment) | errors(400, 404, 409))
@@ -30,22 +30,22 @@ async def deploy(call: CallOf) -> Response:
     folder, service = _folder(call), call.service
 
     def work() -> cluster.Report:
-        found = cluster.apply(folder, actor=call.actor).check()
+        report = cluster.apply(folder, actor=call.actor).check()
         service.reload(service.serving.tokens)
-        return found
+        return report
 
-    found = await service.threads.write(work)
+    report = await service.threads.write(work)
     if service.peers is not None:
         await service.peers.reload_others()
-    return await _deployment(call, found)
+    return await _deployment(call, report)
 
 
 @router.get("/cluster/deployments", responses=answers(Deployment) | errors(404, 409))
 async def deployment_status(call: CallOf) -> Response:
     """Tell how the cluster is, and whether this process serves what was applied last."""
     folder = _folder(call)
-    found = await call.service.threads.read(lambda: cluster.status(folder))
-    return await _deployment(call, found)
+    report = await call.service.threads.read(lambda: cluster.status(folder))
+    return await _deployment(call, report)
 
 
 @router.get(
@@ -57,8 +57,8 @@ async def deployment(call: CallOf, deployment_id: str) -> Response:
     applied = await call.service.threads.read(lambda: cluster.read_cluster(folder))
     if deployment_id != str(applied.state_revision):
         raise NotFoundError(f"no deployment '{deployment_id}'", hint="ask for the last one")
-    found = await call.service.threads.read(lambda: cluster.status(folder))
-    return await _deployment(call, found)
+    report = await call.service.threads.read(lambda: cluster.status(folder))
+    return await _deployment(call, report)
 
 
 def _folder(call: Call) -> str:

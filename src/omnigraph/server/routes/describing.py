@@ -57,11 +57,11 @@ def answers(*kinds: type[Value]) -> Responses:
 
 def errors(*statuses: int) -> Responses:
     """Describe the failures of a route; others follow the same form."""
-    found: Responses = {
+    responses: Responses = {
         status: {"description": _WORDS[status], **body(ErrorOutput)} for status in statuses
     }
-    found["default"] = {"description": "Any other failure.", **body(ErrorOutput)}
-    return found
+    responses["default"] = {"description": "Any other failure.", **body(ErrorOutput)}
+    return responses
 
 
 def complete(path: str, method: str, operation: dict[str, Any]) -> None:
@@ -77,8 +77,8 @@ def complete(path: str, method: str, operation: dict[str, Any]) -> None:
         del operation["parameters"]
     if "default" in operation["responses"]:
         for status in (401, 403, 500):
-            found = {"description": _WORDS[status], **body(ErrorOutput)}
-            operation["responses"].setdefault(str(status), found)
+            response = {"description": _WORDS[status], **body(ErrorOutput)}
+            operation["responses"].setdefault(str(status), response)
 
 
 def _header(name: str) -> dict[str, Any]:

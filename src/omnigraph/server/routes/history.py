@@ -50,12 +50,12 @@ async def snapshot(
 ) -> Response:
     """Tell which version of every table is published."""
     await allow_state(call, branch=branch, commit=commit, tag=tag)
-    found = await call.read(
+    state = await call.read(
         lambda graph: graph.snapshot(
             branch, commit=commit, version=version, tag=tag, timestamp=timestamp
         )
     )
-    return json_response(found.to_json())
+    return json_response(state.to_json())
 
 
 @router.get("/commits", responses=answers(CommitList) | errors(400, 404))
@@ -75,10 +75,10 @@ async def list_commits(
     commits = await call.read(
         lambda graph: graph.commits.list(name, actor=actor, since=first, until=last)
     )
-    found, token = page(
+    part, token = page(
         commits, key=lambda item: item.graph_commit_id, limit=limit, page_token=page_token
     )
-    return json_response(CommitList(commits=tuple(found), **token).to_json())
+    return json_response(CommitList(commits=tuple(part), **token).to_json())
 
 
 def _instant(text: str | None, name: str) -> datetime.datetime | None:
@@ -137,7 +137,7 @@ async def changes(
         raise BadRequestError(f"give {' or '.join(given)}, not both")
     name = MAIN if branch is None else branch
     call.allow_read(name)
-    found = await call.read(
+    feed = await call.read(
         lambda graph: graph.feed.poll(
             start or "now",
             cursor=cursor,
@@ -149,7 +149,7 @@ async def changes(
             ops=op,
         )
     )
-    return json_response(found.to_json())
+    return json_response(feed.to_json())
 
 
 @router.get("/diff", responses=answers(DiffPage) | errors(400, 404, 409, 410))
@@ -166,19 +166,23 @@ async def diff(
     """Tell what turns one state into another; with a limit in pages, and with a summary."""
     await allow_name(call, before)
     await allow_name(call, after)
-    found = await call.read(
+    difference = await call.read(
         lambda graph: graph.diff(before, after, kinds=kind, types=type_, ops=op)
     )
     if limit is None and page_token is None:
-        return json_response(found.to_json())
+        return json_response(difference.to_json())
     part, token = page(
-        found.changes,
+        difference.changes,
         key=lambda item: f"{item.kind} {item.type_id} {item.id} {item.op}",
         limit=limit,
         page_token=page_token,
     )
     answer = DiffPage(
-        before=found.before, after=found.after, changes=tuple(part), summary=found.counts(), **token
+        before=difference.before,
+        after=difference.after,
+        changes=tuple(part),
+        summary=difference.counts(),
+        **token,
     )
     return json_response(answer.to_json())
 
@@ -216,9 +220,9 @@ async def _apply_commit(
         )
         return CommitMade(commit=made)
 
-    def tell(found: CommitMade) -> Json:
-        call.committed(found.commit)
-        return found.to_json()
+    def tell(made: CommitMade) -> Json:
+        call.committed(made.commit)
+        return made.to_json()
 
     return json_response(await call.write(work, tell))
 
@@ -233,8 +237,8 @@ async def blame(
     """Tell which commit last changed an entity; none when it never existed."""
     name = MAIN if branch is None else branch
     call.allow_read(name)
-    found = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
-    return json_response(CommitMade(commit=found).to_json())
+    commit = await call.read(lambda graph: graph.commits.last_change(type_, id_, name))
+    return json_response(CommitMade(commit=commit).to_json())
 
 
 @router.get("/entity", responses=answers(EntityOutput) | errors(400, 404, 410))
@@ -249,12 +253,12 @@ async def entity(
 ) -> Response:
     """Return one entity as it is, or as it was at a graph version, commit or tag."""
     await allow_state(call, branch=branch, commit=commit, tag=tag)
-    found = await call.read(
+    row = await call.read(
         lambda graph: graph.entity_at(
             table, id_, version=version, branch=branch, commit=commit, tag=tag
         )
     )
-    return json_response(EntityOutput(entity=found).to_json())
+    return json_response(EntityOutput(entity=row).to_json())
 
 
 @router.get("/recoveries", responses=answers(RecoveryList) | errors(404))
@@ -263,9 +267,9 @@ async def recoveries(call: CallOf) -> Response:
     call.allow_read()
 
     def work(graph: Session) -> RecoveryList:
-        found = graph.maintenance
+        maintenance = graph.maintenance
         return RecoveryList(
-            recoveries=tuple(found.recoveries()), pending=tuple(found.pending_writes())
+            recoveries=tuple(maintenance.recoveries()), pending=tuple(maintenance.pending_writes())
         )
 
     return json_response((await call.read(work)).to_json())

@@ -40,8 +40,8 @@ Id = Annotated[str, Query(alias="id")]
 @router.get("/access", responses=answers(AllowedActions) | errors(404))
 async def access(call: CallOf, branch: Text = None) -> Response:
     """Tell what the caller may do on a branch; whether it exists is not told."""
-    found = await call.read(lambda graph: graph.branches.allowed(branch or MAIN))
-    return json_response(found.to_json())
+    actions = await call.read(lambda graph: graph.branches.allowed(branch or MAIN))
+    return json_response(actions.to_json())
 
 
 @router.post("/lint", responses=answers(LintReport) | errors(400, 404, 410))
@@ -49,7 +49,7 @@ async def lint(call: CallOf, body: Sent[LintRequest]) -> Response:
     """Check queries or a schema and run nothing; errors are findings, not failures."""
     branch, commit, version = state_of(body.branch, body.snapshot)
     await allow_state(call, branch=branch, commit=commit, tag=body.tag)
-    found = await call.read(
+    report = await call.read(
         lambda graph: graph.schema.lint(
             body.source,
             language=body.language,
@@ -59,7 +59,7 @@ async def lint(call: CallOf, body: Sent[LintRequest]) -> Response:
             tag=body.tag,
         )
     )
-    return json_response(found.to_json())
+    return json_response(report.to_json())
 
 
 @router.get("/schema/types", responses=answers(SchemaDescription) | errors(400, 404, 410))
@@ -72,18 +72,18 @@ async def schema_types(
 ) -> Response:
     """Return the types of a state as data."""
     await allow_state(call, branch=branch, commit=commit, tag=tag)
-    found = await call.read(
+    description = await call.read(
         lambda graph: graph.schema.describe(branch=branch, commit=commit, version=version, tag=tag)
     )
-    return json_response(found.to_json())
+    return json_response(description.to_json())
 
 
 @router.get("/branches/heads", responses=answers(BranchHeads) | errors(404))
 async def branch_heads(call: CallOf, base: Text = None) -> Response:
     """List the branches with their newest commits, and how far each is from a base."""
     name = MAIN if base is None else base
-    found = await call.read(lambda graph: graph.branches.heads(name))
-    return json_response(found.to_json())
+    heads = await call.read(lambda graph: graph.branches.heads(name))
+    return json_response(heads.to_json())
 
 
 @router.get("/history", responses=answers(CommitGraph) | errors(400, 404))
@@ -93,10 +93,10 @@ async def history(
     page_token: Text = None,
 ) -> Response:
     """List the commits of all branches, each before its parents, with branches and tags."""
-    found = await call.read(
+    commits = await call.read(
         lambda graph: graph.branches.history(limit=limit, page_token=page_token)
     )
-    return json_response(found.to_json())
+    return json_response(commits.to_json())
 
 
 @router.get("/neighbours", responses=answers(NeighbourPage) | errors(400, 404, 410))
@@ -115,7 +115,7 @@ async def neighbours(
 ) -> Response:
     """Count the edges of a node by type and direction, and return a page of its neighbours."""
     await allow_state(call, branch=branch, commit=commit, tag=tag)
-    found = await call.read(
+    page = await call.read(
         lambda graph: graph.entities.neighbours(
             type_,
             id_,
@@ -129,7 +129,7 @@ async def neighbours(
             tag=tag,
         )
     )
-    return json_response(found.to_json())
+    return json_response(page.to_json())
 
 
 @router.get("/entity/history", responses=answers(EntityHistory) | errors(400, 404, 410))
@@ -143,8 +143,8 @@ async def entity_history(
     """Tell every change of an entity on a branch, newest first, and who made it."""
     name = MAIN if branch is None else branch
     call.allow_read(name)
-    found = await call.read(lambda graph: graph.entities.history(type_, id_, name, limit=limit))
-    return json_response(found.to_json())
+    versions = await call.read(lambda graph: graph.entities.history(type_, id_, name, limit=limit))
+    return json_response(versions.to_json())
 
 
 @router.post("/subgraph", responses=answers(Subgraph) | errors(400, 404, 410, 413))
@@ -152,7 +152,7 @@ async def subgraph(call: CallOf, body: Sent[SubgraphRequest]) -> Response:
     """Return some nodes and all edges between them."""
     branch, commit, version = state_of(body.branch, body.snapshot)
     await allow_state(call, branch=branch, commit=commit, tag=body.tag)
-    found = await call.read(
+    picture = await call.read(
         lambda graph: graph.entities.subgraph(
             body.nodes,
             branch=branch,
@@ -161,4 +161,4 @@ async def subgraph(call: CallOf, body: Sent[SubgraphRequest]) -> Response:
             tag=body.tag,
         )
     )
-    return json_response(found.to_json())
+    return json_response(picture.to_json())

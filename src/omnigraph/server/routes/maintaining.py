@@ -29,8 +29,8 @@ async def tables(call: CallOf, branch: Annotated[str | None, Query()] = None) ->
     """Tell how the tables of a branch are doing: rows, files, bytes, what indexes cover."""
     name = MAIN if branch is None else branch
     call.allow_read(name)
-    found = await call.read(lambda graph: graph.maintenance.tables(name))
-    return json_response(TableList(tables=tuple(found)).to_json())
+    health = await call.read(lambda graph: graph.maintenance.tables(name))
+    return json_response(TableList(tables=tuple(health)).to_json())
 
 
 @router.post("/optimize", responses=answers(OptimizeReport) | _FAILURES)
@@ -42,9 +42,9 @@ async def optimize(call: CallOf, body: Sent[OptimizeRequest]) -> Response:
     def work(graph: Session, _operation_id: str | None) -> OptimizeReport:
         return replace(graph.optimize(branch, dry_run=body.dry_run), uri=call.uri)
 
-    def tell(found: OptimizeReport) -> Json:
-        call.committed(found.commit)
-        return found.to_json()
+    def tell(report: OptimizeReport) -> Json:
+        call.committed(report.commit)
+        return report.to_json()
 
     return json_response(await call.write(work, tell, trial=body.dry_run, lasting=True))
 
@@ -56,12 +56,12 @@ async def repair(call: CallOf, body: Sent[RepairRequest]) -> Response:
     branch = MAIN if body.branch is None else body.branch
 
     def work(graph: Session, _operation_id: str | None) -> RepairReport:
-        found = graph.repair(branch, confirm=body.confirm, force=body.force, discard=body.discard)
-        return replace(found, uri=call.uri)
+        report = graph.repair(branch, confirm=body.confirm, force=body.force, discard=body.discard)
+        return replace(report, uri=call.uri)
 
-    def tell(found: RepairReport) -> Json:
-        call.committed(found.commit)
-        return found.to_json()
+    def tell(report: RepairReport) -> Json:
+        call.committed(report.commit)
+        return report.to_json()
 
     return json_response(await call.write(work, tell, trial=not body.confirm, lasting=True))
 
@@ -72,12 +72,14 @@ async def cleanup(call: CallOf, body: Sent[CleanupRequest]) -> Response:
     call.allow(Action.ADMIN)
 
     def work(graph: Session, _operation_id: str | None) -> CleanupReport:
-        found = graph.cleanup(
+        report = graph.cleanup(
             keep=body.keep_versions, older_than=body.older_than_secs, dry_run=body.dry_run
         )
-        return replace(found, uri=call.uri)
+        return replace(report, uri=call.uri)
 
-    answer = await call.write(work, lambda found: found.to_json(), trial=body.dry_run, lasting=True)
+    answer = await call.write(
+        work, lambda report: report.to_json(), trial=body.dry_run, lasting=True
+    )
     return json_response(answer)
 
 
@@ -89,4 +91,4 @@ async def recover(call: CallOf) -> Response:
     def work(graph: Session, _operation_id: str | None) -> RecoverOutput:
         return RecoverOutput(resolved=tuple(graph.maintenance.recover()))
 
-    return json_response(await call.write(work, lambda found: found.to_json(), lasting=True))
+    return json_response(await call.write(work, lambda output: output.to_json(), lasting=True))

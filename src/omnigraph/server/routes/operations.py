@@ -27,8 +27,8 @@ router = topic("operations")
 async def healthz(request: Request) -> Response:
     """Tell that the process answers, and which storage format it reads and writes."""
     service: Service = request.state.service
-    found = Health(version=service.version, internal_schema_version=INTERNAL_SCHEMA_VERSION)
-    return json_response(found.to_json())
+    health = Health(version=service.version, internal_schema_version=INTERNAL_SCHEMA_VERSION)
+    return json_response(health.to_json())
 
 
 @router.get("/graphs/{graph_id}/healthz", include_in_schema=False)
@@ -44,7 +44,7 @@ async def readyz(request: Request) -> Response:
     """Tell whether requests are welcome."""
     service: Service = request.state.service
     serving = service.serving
-    found = Readiness(
+    readiness = Readiness(
         ready=not service.draining,
         status="draining" if service.draining else "serving",
         booted_serving_digest=serving.digest,
@@ -54,7 +54,7 @@ async def readyz(request: Request) -> Response:
         quarantined_graph_count=len(serving.graphs.quarantined),
         shutdown_grace_seconds=service.settings.drain_seconds,
     )
-    return json_response(found.to_json(), status=503 if service.draining else 200)
+    return json_response(readiness.to_json(), status=503 if service.draining else 200)
 
 
 @router.get(PROTECTED_RESOURCE, responses=answers(ProtectedResource) | errors(404))
@@ -63,13 +63,13 @@ async def protected_resource(request: Request) -> Response:
     service: Service = request.state.service
     if not len(service.serving.tokens):
         raise HttpProblem(404, "this server takes no tokens", type_="not_found")
-    found = ProtectedResource(
+    resource = ProtectedResource(
         resource=str(request.base_url).rstrip("/"),
         resource_name="OmniGraph",
         bearer_methods_supported=["header"],
         authorization_servers=service.serving.tokens.issuers,
     )
-    return json_response(found.to_json())
+    return json_response(resource.to_json())
 
 
 @router.get("/graphs", responses=answers(GraphList) | errors(405))
@@ -80,12 +80,12 @@ async def list_graphs(call: CallOf) -> Response:
             405, "this server serves one graph", type_="method_not_allowed", headers={"Allow": ""}
         )
     check(call.serving.policy, call.access(Action.GRAPH_LIST))
-    found = [
+    graphs = [
         GraphInfo(graph_id=item.graph_id, uri=f"/graphs/{item.graph_id}")
         for item in call.serving.graphs.all()
         if call.opens(item.graph_id)
     ]
-    return json_response(GraphList(graphs=found).to_json())
+    return json_response(GraphList(graphs=graphs).to_json())
 
 
 @router.get("/whoami", responses=answers(WhoAmI) | errors())
@@ -93,7 +93,7 @@ async def whoami(call: CallOf) -> Response:
     """Tell whom the server takes the caller for, and which graphs there are to ask for."""
     graphs = call.serving.graphs
     listed = graphs.is_single or _may_list(call)
-    found = WhoAmI(
+    caller = WhoAmI(
         actor=call.actor,
         authenticated=call.actor is not None,
         version=call.service.version,
@@ -104,7 +104,7 @@ async def whoami(call: CallOf) -> Response:
             if listed and call.opens(item.graph_id)
         ),
     )
-    return json_response(found.to_json())
+    return json_response(caller.to_json())
 
 
 def _may_list(call: Call) -> bool:

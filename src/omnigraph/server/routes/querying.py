@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from omnigraph.commits import MAIN
 from omnigraph.graph import Result, Session
-from omnigraph.read import Running
+from omnigraph.read import QueryControl
 from omnigraph.server.call import Call, CallOf, state_of
 from omnigraph.server.json_routes import Sent, topic
 from omnigraph.server.responses import (
@@ -136,7 +136,7 @@ async def answer(call: Call, asked: QueryRequest, form: Callable[[Result, Check]
     """Ask the policy, run the query and give its result a form; hanging up stops both."""
     state = await _state(call, asked)
 
-    def ask(graph: Session, running: Running) -> Result:
+    def ask(graph: Session, running: QueryControl) -> Result:
         return graph.query(
             asked.query,
             asked.params,
@@ -146,7 +146,7 @@ async def answer(call: Call, asked: QueryRequest, form: Callable[[Result, Check]
             **state,
         )
 
-    def formed(result: Result, running: Running) -> T:
+    def formed(result: Result, running: QueryControl) -> T:
         if asked.snapshot is not None:
             result.target = {"branch": None, "snapshot": asked.snapshot}
         return form(result, running.check)
@@ -170,7 +170,7 @@ async def _state(call: Call, asked: QueryRequest) -> dict[str, Any]:
 async def _explained(call: Call, asked: QueryRequest) -> Response:
     state = await _state(call, asked)
 
-    def ask(graph: Session, running: Running) -> Explanation:
+    def ask(graph: Session, running: QueryControl) -> Explanation:
         return graph.explain(
             asked.query,
             asked.params,
@@ -180,15 +180,15 @@ async def _explained(call: Call, asked: QueryRequest) -> Response:
             **state,
         )
 
-    def formed(found: Explanation, _running: Running) -> dict[str, object]:
+    def formed(explanation: Explanation, _running: QueryControl) -> dict[str, object]:
         snapshot = asked.snapshot
         branch = None if snapshot else state["branch"] or MAIN
         return ReadOutput(
             query_name=asked.name or "",
             target=Target(branch=branch, snapshot=snapshot),
-            row_count=found.rows,
+            row_count=explanation.rows,
             rows=[],
-            explain=found,
+            explain=explanation,
         ).to_json()
 
     job = call.job(asked, state, explain=True)

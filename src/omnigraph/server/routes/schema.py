@@ -36,12 +36,12 @@ async def show_schema(call: CallOf) -> Response:
 async def plan_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
     """Tell which steps lead to a schema and what stored rows say to them."""
     call.allow_read()
-    found = await call.read(
+    plan = await call.read(
         lambda graph: graph.schema.plan(
             body.schema_source, allow_data_loss=body.allow_data_loss, name="<schema>"
         )
     )
-    return json_response({**found.to_json(), "uri": call.uri, "render": found.render()})
+    return json_response({**plan.to_json(), "uri": call.uri, "render": plan.render()})
 
 
 @router.post(
@@ -70,8 +70,8 @@ async def apply_schema(call: CallOf, body: Sent[SchemaRequest]) -> Response:
             message=message,
         )
 
-    def tell(found: SchemaChange) -> Json:
-        call.committed(found.commit)
-        return {**found.to_json(), "uri": call.uri, "render": found.render()}
+    def tell(change: SchemaChange) -> Json:
+        call.committed(change.commit)
+        return {**change.to_json(), "uri": call.uri, "render": change.render()}
 
     return json_response(await call.write(work, tell))

@@ -21,9 +21,9 @@ async def allow_state(
         await readable_commit(call, commit)
         return
     if tag is not None:
-        found = await call.read(lambda graph: branch_of_tag(graph, tag))
+        tag_branch = await call.read(lambda graph: branch_of_tag(graph, tag))
         try:
-            call.allow_read(found)
+            call.allow_read(tag_branch)
         except PolicyDeniedError:
             raise _no_tag(tag) from None
         return
@@ -34,11 +34,11 @@ async def readable_commit(call: Call, commit_id: str) -> GraphCommit:
     """Return a commit, if the branch it was made on may be read; else it does not exist."""
     unknown = NotFoundError(f"commit '{commit_id}' does not exist")
     try:
-        found = await call.read(lambda graph: graph.commits.get(commit_id))
-        call.allow_read(found.branch)
+        commit = await call.read(lambda graph: graph.commits.get(commit_id))
+        call.allow_read(commit.branch)
     except (NotFoundError, PolicyDeniedError):
         raise unknown from None
-    return found
+    return commit
 
 
 async def allow_name(call: Call, name: str) -> None:

@@ -75,10 +75,10 @@ def _find(call: Call, name: str) -> StoredQuery:
         call.allow(Action.INVOKE_QUERY)
     except PolicyDeniedError:
         raise unknown from None
-    found = call.served.queries.get(name)
-    if found is None:
+    query = call.served.queries.get(name)
+    if query is None:
         raise unknown
-    return found
+    return query
 
 
 def _check(stored: StoredQuery, asked: InvokeRequest) -> None:

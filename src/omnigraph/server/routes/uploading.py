@@ -86,9 +86,9 @@ async def load_parquet(
         except DataError as error:
             raise _in_file(error, lines) from error
 
-    def tell(found: LoadResult) -> Json:
-        call.committed(found.commit, repeated=found.repeated)
-        return found.to_json()
+    def tell(result: LoadResult) -> Json:
+        call.committed(result.commit, repeated=result.repeated)
+        return result.to_json()
 
     return json_response(await call.write(work, tell, trial=dry_run))
 
@@ -102,10 +102,10 @@ async def parquet_columns(call: CallOf, request: HttpRequest, branch: Branch = N
     """Tell the columns of a Parquet file, their first values and its rows; nothing is loaded."""
     call.allow(Action.CHANGE, branch=MAIN if branch is None else branch)
     content = await _file(request)
-    found = await call.read(
+    columns = await call.read(
         lambda _graph: parquet_content(content, bytes_max=PARQUET_ROWS_BYTES_MAX)
     )
-    return json_response(found.to_json())
+    return json_response(columns.to_json())
 
 
 async def _file(request: HttpRequest) -> bytes:

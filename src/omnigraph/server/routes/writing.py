@@ -38,8 +38,8 @@ async def mutate(call: CallOf, body: Sent[ChangeRequest]) -> Response:
 @router.post("/change", responses=answers(MutationResult) | errors(*WRITES, 412), deprecated=True)
 async def change(call: CallOf, body: Sent[ChangeRequest]) -> Response:
     """Run a mutation as one commit, under the older name."""
-    found = await run_mutation(call, body, expected_head=call.if_commit())
-    return json_response(found, headers=deprecated("mutate"))
+    answer = await run_mutation(call, body, expected_head=call.if_commit())
+    return json_response(answer, headers=deprecated("mutate"))
 
 
 @router.post("/mutate/if-graph-commit", responses=answers(MutationResult) | errors(*WRITES, 412))
@@ -69,9 +69,9 @@ async def run_mutation(call: Call, body: ChangeRequest, *, expected_head: str | 
             dry_run=body.dry_run,
         )
 
-    def tell(found: MutationResult) -> Json:
-        call.committed(found.commit, repeated=found.repeated)
-        return found.to_json()
+    def tell(result: MutationResult) -> Json:
+        call.committed(result.commit, repeated=result.repeated)
+        return result.to_json()
 
     return await call.write(work, tell, trial=body.dry_run)
 
@@ -114,10 +114,10 @@ async def load_ndjson(
     sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent != NDJSON:
         raise HttpProblem(415, f"send {NDJSON}", type_="unsupported_media_type")
-    found = await _load(
+    answer = await _load(
         call, await request.body(), mode=mode, branch=branch, base=base, dry_run=dry_run
     )
-    return json_response(found)
+    return json_response(answer)
 
 
 async def _load(
@@ -145,8 +145,8 @@ async def _load(
             dry_run=dry_run,
         )
 
-    def tell(found: LoadResult) -> Json:
-        call.committed(found.commit, repeated=found.repeated)
-        return found.to_json()
+    def tell(result: LoadResult) -> Json:
+        call.committed(result.commit, repeated=result.repeated)
+        return result.to_json()
 
     return await call.write(work, tell, trial=dry_run)

@@ -63,28 +63,28 @@ class Aggregates:
         """Return an aggregate from what was computed for it."""
         from pyspark.sql import functions as F
 
-        found, other = col(f"n{at}"), col(f"s{at}")
+        value, other = col(f"n{at}"), col(f"s{at}")
         match item.function:
             case AggregateFunction.COUNT if item.distinct:
-                return found
+                return value
             case AggregateFunction.COUNT:
                 # Of no values there is no sum of weights, and their number is 0.
-                return F.when(other > F.lit(0), checked_total(found)).otherwise(F.lit(0))
+                return F.when(other > F.lit(0), checked_total(value)).otherwise(F.lit(0))
             case AggregateFunction.MIN | AggregateFunction.MAX:
-                return F.coalesce(found, other)
+                return F.coalesce(value, other)
             case _ if _sums_integers(item):
                 # Null only of no values; else the sum has left even the decimals.
                 some = F.when(other > F.lit(0), refuse(SUM_OVERFLOW, "decimal(38,0)"))
-                found = F.coalesce(found.cast("decimal(38,0)"), some)
+                value = F.coalesce(value.cast("decimal(38,0)"), some)
                 if item.function is AggregateFunction.SUM:
-                    return fitted(found, item.type, SUM_OVERFLOW)
-                return found.cast("double") / F.when(other > F.lit(0), other).cast("double")
+                    return fitted(value, item.type, SUM_OVERFLOW)
+                return value.cast("double") / F.when(other > F.lit(0), other).cast("double")
             case AggregateFunction.SUM:
-                return found
+                return value
             case _:
                 # A sum may leave the floats, a mean of floats does not.
-                infinite = F.abs(found) == F.lit(float("inf"))
-                return F.when(infinite, other / F.lit(MEAN_SCALE)).otherwise(found)
+                infinite = F.abs(value) == F.lit(float("inf"))
+                return F.when(infinite, other / F.lit(MEAN_SCALE)).otherwise(value)
 
 
 def _sums_integers(item: Aggregate) -> bool:
@@ -99,8 +99,8 @@ def _extremes(at: int, item: Aggregate, argument: Column) -> list[Column]:
     pick = F.min if item.function is AggregateFunction.MIN else F.max
     kind = None if item.argument is None else item.argument.type
     if kind is None or not kind.is_numeric or kind.is_integer:
-        found = pick(argument)
-        return [found.alias(f"n{at}"), found.alias(f"s{at}")]
+        extreme = pick(argument)
+        return [extreme.alias(f"n{at}"), extreme.alias(f"s{at}")]
     return [
         pick(F.when(~F.isnan(argument), argument)).alias(f"n{at}"),
         pick(argument).alias(f"s{at}"),

@@ -43,15 +43,15 @@ def having_way(pattern: Pattern, tree: Tree, rows: Rows) -> tuple[str, Rows]:
     """Return the nodes, as roots of a tree, from which there is a way through all of it."""
     walk = _Walk(pattern, tree)
     starts = rows.frame.select(col(pattern.id_of(tree.root)))
-    key, found = "", Rows()
+    key, roots = "", Rows()
     for link in tree.links_from(tree.root, without=frozenset()):
         ways = walk.ways(link, replace(rows, frame=starts))
-        if found.frame is None:
-            key, found = ways.key, ways.rows
+        if roots.frame is None:
+            key, roots = ways.key, ways.rows
             continue
-        frame = pattern.joins.outer(found, ways.rows, [(key, ways.key)], "left_semi", "and")
-        found = replace(found, frame=frame)
-    return key, found
+        frame = pattern.joins.outer(roots, ways.rows, [(key, ways.key)], "left_semi", "and")
+        roots = replace(roots, frame=frame)
+    return key, roots
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,10 @@ class _Walk:
 
     def _ready(self, bound: set[str], done: frozenset[int]) -> list[Link]:
         """Return the links that can be walked, those that only count first."""
-        found = [
+        links = [
             link for name in sorted(bound) for link in self.tree.links_from(name, without=done)
         ]
-        return sorted(found, key=lambda link: not self._dangling(link, done | {link.number}))
+        return sorted(links, key=lambda link: not self._dangling(link, done | {link.number}))
 
     def _dangling(self, link: Link, done: frozenset[int]) -> bool:
         """Whether nothing behind a link is read."""
@@ -121,10 +121,10 @@ class _Walk:
         return all(self._dangling(item, done | {item.number}) for item in behind)
 
     def _behind(self, link: Link, done: frozenset[int]) -> frozenset[int]:
-        found: frozenset[int] = frozenset()
+        numbers: frozenset[int] = frozenset()
         for item in self.tree.links_from(link.target, without=done):
-            found |= {item.number} | self._behind(item, done | {item.number})
-        return found
+            numbers |= {item.number} | self._behind(item, done | {item.number})
+        return numbers
 
     def _step(self, link: Link) -> Expand:
         """Return the step that walks a link the way it is walked here."""
@@ -196,8 +196,8 @@ class _Walk:
         what = f"ways by ${link.source} {'|'.join(link.step.edges)}"
         if rows.bare == link.source:
             frame = ways.rows.frame.withColumnRenamed(ways.key, source)
-            found = rows.having(frame, at_most=min(rows.at_most, ways.rows.at_most))
-            return multiplied(found, ways.rows)
+            kept = rows.having(frame, at_most=min(rows.at_most, ways.rows.at_most))
+            return multiplied(kept, ways.rows)
         on = [(source, ways.key)]
         if ways.rows.weight is None:
             frame = self.pattern.joins.outer(rows, ways.rows, on, "left_semi", what)
@@ -210,11 +210,13 @@ class _Walk:
 
         `starts` are rows that hold all nodes that are asked for.
         """
-        found = self._degrees(link)
-        if found is not None:
+        degrees = self._degrees(link)
+        if degrees is not None:
             edges, variable = "|".join(link.step.edges), self.tree.variables[link.target]
-            self.pattern.joins.counted(f"{edges} to ${link.target}: {variable.type_name}", found[0])
-            return self._counted(link, *found)
+            self.pattern.joins.counted(
+                f"{edges} to ${link.target}: {variable.type_name}", degrees[0]
+            )
+            return self._counted(link, *degrees)
         rows, key, end = self._hop(link, starts)
         rows = self._meant(link, rows, end)
         for item in self.tree.links_from(link.target, without=frozenset([link.number])):
@@ -258,7 +260,7 @@ class _Walk:
             )
         pairs = pattern.tables.pairs(step.edges, step.direction)
         nodes = pattern.tables.size(pattern.tables.catalog.nodes[step.target_type])
-        found, origin, node = reached(
+        reachable, origin, node = reached(
             pattern.joins,
             starts,
             pattern.id_of(link.source),
@@ -266,7 +268,7 @@ class _Walk:
             hops=hops or (1, 0),
             nodes=nodes,
         )
-        return Rows(frame=found, at_most=starts.at_most * nodes), origin, node
+        return Rows(frame=reachable, at_most=starts.at_most * nodes), origin, node
 
     def _as_starts(self, link: Link, rows: Rows, end: str) -> Rows:
         """Return the ends of some ways as the rows that a link goes on from."""

@@ -43,15 +43,15 @@ class Meant:
     def ids(self) -> pa.ChunkedArray:
         """Return their ids."""
         scan = self.scan
-        found: list[pa.Array] = []
+        ids: list[pa.Array] = []
         for group in scan.groups:
             for batch in read_fragments(
                 scan.folder, scan.version, group, scan.names, where=scan.where
             ):
                 columns = _Batch(batch, self.variable, scan.entity.name)
                 mask = evaluate_condition(self.condition, columns, self.parameters, self.now)
-                found.append(batch.column("id").filter(mask))
-        return pa.chunked_array(found, pa.string())
+                ids.append(batch.column("id").filter(mask))
+        return pa.chunked_array(ids, pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +165,12 @@ def _part_of(ids: pa.Array, parts: int) -> NDArray[np.uint8]:
     letters = np.frombuffer(data, np.uint8) if data else np.zeros(1, np.uint8)
     first, last = places[:-1], places[1:] - 1
     safe = np.maximum(last, 0)
-    found = letters[safe].astype(np.uint32)
+    numbers = letters[safe].astype(np.uint32)
     for back, factor in ((1, 31), (2, 961)):
-        found += letters[np.minimum(np.maximum(last - back, first), safe)] * np.uint32(factor)
+        numbers += letters[np.minimum(np.maximum(last - back, first), safe)] * np.uint32(factor)
     # An empty id has no letters; those were of another.
-    found[last < first] = 0
-    return (found % parts).astype(np.uint8)
+    numbers[last < first] = 0
+    return (numbers % parts).astype(np.uint8)
 
 
 def _counted(held: _Parts) -> Iterator[pa.RecordBatch]:

@@ -60,8 +60,8 @@ class Expressions:
         """Return a condition; one that vanished is true."""
         from pyspark.sql import functions as F
 
-        found = self._condition(expression)
-        return F.lit(True) if found is None else found
+        condition = self._condition(expression)
+        return F.lit(True) if condition is None else condition
 
     def value(self, expression: Expression) -> Column:
         """Return the value of an expression."""
@@ -148,10 +148,10 @@ class Expressions:
             # Spark leaves out an operand that the one before it has decided. In a list all are
             # evaluated, so that an overflow is an error wherever it stands.
             return (F.forall if every else F.exists)(F.array(*kept), lambda item: item)
-        found = kept[0]
+        condition = kept[0]
         for item in kept[1:]:
-            found = found & item if every else found | item
-        return found
+            condition = condition & item if every else condition | item
+        return condition
 
     def _member(self, expression: Member) -> Column:
         from pyspark.sql import functions as F

@@ -44,12 +44,12 @@ def reached(
         if hop % SPARK_HOPS_PLANNED == 0 and hop < most:
             # Planning takes longer with every hop of one plan.
             state = state.localCheckpoint(eager=False)
-    found = state.where((col("d") >= F.lit(max(least, 1))) & (col("d") <= F.lit(most)))
-    found = found.select(col(origin), col(node))
+    reachable = state.where((col("d") >= F.lit(max(least, 1))) & (col("d") <= F.lit(most)))
+    reachable = reachable.select(col(origin), col(node))
     if least <= 1:
         loops = pairs.rows.frame.where(col(pairs.start) == col(pairs.end))
         loops = loops.select(col(pairs.start).alias("loop")).distinct()
         side = Rows(frame=loops, at_most=pairs.rows.at_most)
         own = joins.inner(Rows(frame=seen, at_most=starts.at_most), side, [(origin, "loop")], "own")
-        found = found.unionAll(own.select(col(origin), col(origin).alias(node)))
-    return found, origin, node
+        reachable = reachable.unionAll(own.select(col(origin), col(origin).alias(node)))
+    return reachable, origin, node

@@ -51,20 +51,20 @@ class _Output:
         plan = self.plan
         extra: list[Column] = []
         if plan.grouped:
-            found = self._grouped()
+            frame = self._grouped()
         else:
             shown = [
                 self._expressions.value(item.expression).cast(sql_type(item.type)).alias(f"c{at}")
                 for at, item in enumerate(plan.columns)
             ]
             extra = [] if plan.distinct else self._sorted_by()
-            found = self.rows.frame.select(*shown, *extra)
+            frame = self.rows.frame.select(*shown, *extra)
             if plan.distinct:
-                found = found.distinct()
-        found = self._ordered(found, ties=len(extra) > 0)
-        found = self._cut(found)
+                frame = frame.distinct()
+        frame = self._ordered(frame, ties=len(extra) > 0)
+        frame = self._cut(frame)
         kept = [f"c{at}" for at, item in enumerate(plan.columns) if not item.hidden]
-        return found.select(*kept)
+        return frame.select(*kept)
 
     # ---- groups ---------------------------------------------------------------------------
 
@@ -79,9 +79,9 @@ class _Output:
         ]
         parts = [part for at, item in enumerate(wanted) for part in aggregates.partials(at, item)]
         grouped = self.rows.frame.groupBy(*keys)
-        found = grouped.agg(*parts) if parts else self.rows.frame.select(*keys).distinct()
+        groups = grouped.agg(*parts) if parts else self.rows.frame.select(*keys).distinct()
         results = {f"r{at}": aggregates.result(at, item) for at, item in enumerate(wanted)}
-        done = found.select(
+        done = groups.select(
             *[
                 col(f"c{at}")
                 for at, item in enumerate(columns)
@@ -110,12 +110,12 @@ class _Output:
         plan = self.plan
         if not plan.sort_keys:
             return []
-        found = [
+        keys = [
             self._expressions.value(key.expression).alias(f"o{at}")
             for at, key in enumerate(plan.sort_keys)
             if not isinstance(key.expression, ColumnOf)
         ]
-        return found + [
+        return keys + [
             self.tables.column(name, "id").alias(f"t{at}")
             for at, name in enumerate(sorted(plan.variables))
         ]

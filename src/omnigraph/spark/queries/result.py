@@ -86,10 +86,10 @@ class SparkResult(Result):
     @cached_property
     def _table(self) -> pa.Table:
         with query_failures(), watched(self._frame.sparkSession, self._timeout_s, self._cancel):
-            found = self._frame.toArrow()
+            table = self._frame.toArrow()
         arrays = [
             pc.cast(array, arrow_type(column.type))
-            for array, column in zip(found.columns, self._shown, strict=True)
+            for array, column in zip(table.columns, self._shown, strict=True)
         ]
         return pa.Table.from_arrays(arrays, names=self.columns)
 
@@ -139,10 +139,10 @@ def query_failures() -> Iterator[None]:
             yield
         except PySparkException as error:
             text = str(error)
-            found = next((message for message in _OVERFLOWS if message in text), None)
-            if found is None:
+            overflow = next((message for message in _OVERFLOWS if message in text), None)
+            if overflow is None:
                 raise
-            raise QueryError(found) from error
+            raise QueryError(overflow) from error
 
 
 @contextlib.contextmanager

@@ -138,12 +138,12 @@ class Joins:
 
 
 def _equal(on: Sequence[tuple[str, str]], *, null_safe: bool = False) -> Column:
-    found: Column = None
+    condition: Column = None
     for one, other in on:
         left, right = col(one), col(other)
         part = left.eqNullSafe(right) if null_safe else left == right
-        found = part if found is None else found & part
-    return found
+        condition = part if condition is None else condition & part
+    return condition
 
 
 def _broadcast(frame: DataFrame) -> DataFrame:
@@ -156,8 +156,8 @@ def times(one: Column, other: Column) -> Column:
     """Multiply weights, or refuse numbers of rows that nothing can hold."""
     from pyspark.sql import functions as F
 
-    found = F.call_function("try_multiply", one, other)
-    return F.coalesce(found, refuse(COUNT_OVERFLOW, "bigint"))
+    product = F.call_function("try_multiply", one, other)
+    return F.coalesce(product, refuse(COUNT_OVERFLOW, "bigint"))
 
 
 def multiplied(rows: Rows, part: Rows) -> Rows:
@@ -179,8 +179,8 @@ def total(weights: Column | None) -> Column:
     return F.try_sum(weights)
 
 
-def checked_total(found: Column) -> Column:
+def checked_total(counted: Column) -> Column:
     """Return a sum of weights, an error where it left 64 bits."""
     from pyspark.sql import functions as F
 
-    return F.coalesce(found, refuse(COUNT_OVERFLOW, "bigint"))
+    return F.coalesce(counted, refuse(COUNT_OVERFLOW, "bigint"))

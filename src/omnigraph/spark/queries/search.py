@@ -89,8 +89,8 @@ class Matches:
             return pa.nulls(len(texts), pa.bool_())
         language = self.query.language
         segment = Segment(build_text_segment(texts, language), 0, len(texts), None)
-        found = self.query.matches(TextColumn([segment], language))
-        return pa.array(found, pa.bool_(), mask=~found)
+        matches = self.query.matches(TextColumn([segment], language))
+        return pa.array(matches, pa.bool_(), mask=~matches)
 
 
 @dataclass(slots=True)
@@ -171,10 +171,10 @@ class _Ranking:
             query = query_vector(ranking, value, size, self.embed)
             scan = tables.plan(entity.name, ("id", ranking.property), None)
             read = measuring(scan, query, ranking.metric)
-            found = tables.engine.frame(len(scan.groups), read, _DISTANCES)
+            distances = tables.engine.frame(len(scan.groups), read, _DISTANCES)
             key = tables.names.fresh("measured")
-            found = found.select(col("id").alias(key), col("distance").alias(target))
-            side = Rows(frame=found, at_most=tables.size(entity))
+            distances = distances.select(col("id").alias(key), col("distance").alias(target))
+            side = Rows(frame=distances, at_most=tables.size(entity))
             on = [(tables.names.of(ranking.variable, "id"), key)]
             frame = self.joins.outer(self.rows, side, on, "left", f"nearest ${ranking.variable}")
             frame = frame.drop(col(key))
@@ -189,11 +189,11 @@ def measuring(
     def measure(task: int) -> Iterator[pa.RecordBatch]:
         for batch in read_fragments(scan.folder, scan.version, scan.groups[task], scan.names):
             segment = build_vector_segment(batch.column(1))
-            found = np.full(batch.num_rows, np.nan)
+            distances = np.full(batch.num_rows, np.nan)
             known = segment.places >= 0
-            found[known] = distances_of(segment, segment.places[known], query, metric)
+            distances[known] = distances_of(segment, segment.places[known], query, metric)
             yield pa.RecordBatch.from_arrays(
-                [batch.column(0), nullable(found)], names=["id", "distance"]
+                [batch.column(0), nullable(distances)], names=["id", "distance"]
             )
 
     return measure

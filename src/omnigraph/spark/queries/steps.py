@@ -95,12 +95,14 @@ class Pattern:
         else:
             pairs = self.tables.pairs(step.edges, step.direction)
             nodes = self.tables.size(self.tables.catalog.nodes[step.target_type])
-            found, origin, node = reached(
+            reachable, origin, node = reached(
                 self.joins, rows, self.id_of(step.source), pairs, hops=hops, nodes=nodes
             )
-            found = found.withColumnRenamed(node, self.id_of(step.target))
+            reachable = reachable.withColumnRenamed(node, self.id_of(step.target))
             side = Rows(
-                frame=found, at_most=rows.at_most * nodes, columns=frozenset([(step.target, "id")])
+                frame=reachable,
+                at_most=rows.at_most * nodes,
+                columns=frozenset([(step.target, "id")]),
             )
             frame = self.joins.inner(rows, side, [(self.id_of(step.source), origin)], what)
             frame = frame.drop(col(origin))
@@ -140,13 +142,13 @@ class Pattern:
     def _followed(self, step: Expand, rows: Rows, what: str) -> Rows:
         pairs = self.edges_of(step)
         source, target = self.id_of(step.source), self.id_of(step.target)
-        found = pairs.rows.frame.withColumnRenamed(pairs.end, target)
+        edges = pairs.rows.frame.withColumnRenamed(pairs.end, target)
         added = pairs.rows.columns | {(step.target, "id")}
         if rows.bare == step.source:
             # Every edge has both ends, so all edges are those of all nodes.
-            frame = found.withColumnRenamed(pairs.start, source)
+            frame = edges.withColumnRenamed(pairs.start, source)
             return rows.having(frame, added, at_most=pairs.rows.at_most)
-        side = replace(pairs.rows, frame=found)
+        side = replace(pairs.rows, frame=edges)
         frame = self.joins.inner(rows, side, [(source, pairs.start)], what).drop(col(pairs.start))
         return rows.having(frame, added, at_most=rows.at_most * pairs.rows.at_most)
 
@@ -178,8 +180,10 @@ class Pattern:
             nodes = self.tables.size(
                 self.tables.catalog.nodes[self.tables.reads.types[step.target]]
             )
-            found, origin, node = reached(self.joins, rows, source, pairs, hops=hops, nodes=nodes)
-            side = Rows(frame=found, at_most=rows.at_most * nodes)
+            reachable, origin, node = reached(
+                self.joins, rows, source, pairs, hops=hops, nodes=nodes
+            )
+            side = Rows(frame=reachable, at_most=rows.at_most * nodes)
             on = [(source, origin), (target, node)]
             frame = self.joins.outer(rows, side, on, "left_semi", what)
             return rows.having(frame, at_most=rows.at_most)
@@ -200,15 +204,15 @@ class Pattern:
     def _without(self, step: AntiJoin, rows: Rows) -> Rows:
         tree = hanging_tree(step.steps, bag=False) if self.factorise else None
         if tree is not None and all(self.hops_of(link.step) for link in tree.links):
-            key, found = counting.having_way(self, tree, rows)
+            key, roots = counting.having_way(self, tree, rows)
             on = [(self.id_of(tree.root), key)]
-            frame = self.joins.outer(rows, found, on, "left_anti", "not { }")
+            frame = self.joins.outer(rows, roots, on, "left_anti", "not { }")
             return rows.having(frame, at_most=rows.at_most)
         inner, keys = self._inner(
             step.outer, step.steps, rows, Needs(frozenset(step.outer), bag=False)
         )
-        found = inner.frame.select(*[col(name).alias(key) for name, key in keys]).distinct()
-        side = Rows(frame=found, at_most=inner.at_most)
+        solutions = inner.frame.select(*[col(name).alias(key) for name, key in keys]).distinct()
+        side = Rows(frame=solutions, at_most=inner.at_most)
         frame = self.joins.outer(rows, side, keys, "left_anti", "not { }", null_safe=True)
         return rows.having(frame, at_most=rows.at_most)
 
@@ -218,9 +222,9 @@ class Pattern:
         shown = [col(self.tables.names.of(*name)) for name in sorted(added)]
         frame = inner.frame.select(*[col(name).alias(key) for name, key in keys], *shown)
         side = Rows(frame=frame, at_most=inner.at_most)
-        found = self.joins.outer(rows, side, keys, "left", "optional { }", null_safe=True)
-        found = found.drop(*[col(key) for _name, key in keys])
-        return rows.having(found, added, at_most=rows.at_most * max(inner.at_most, 1))
+        joined = self.joins.outer(rows, side, keys, "left", "optional { }", null_safe=True)
+        joined = joined.drop(*[col(key) for _name, key in keys])
+        return rows.having(joined, added, at_most=rows.at_most * max(inner.at_most, 1))
 
     def _applied(self, step: Apply, rows: Rows) -> Rows:
         """Give each row what a subquery comes to for it."""
@@ -232,13 +236,13 @@ class Pattern:
         name = self.tables.names.of(step.variable, "value")
         ids = [col(one).alias(other) for one, other in keys]
         if wanted is None:
-            found = inner.frame.select(*ids).distinct().withColumn(name, F.lit(True))
+            values = inner.frame.select(*ids).distinct().withColumn(name, F.lit(True))
         else:
             aggregates = Aggregates(inner, self.tables)
             groups = inner.frame.groupBy(*ids).agg(*aggregates.partials(0, wanted))
             value = aggregates.result(0, wanted).alias(name)
-            found = groups.select(*[col(key) for _name, key in keys], value)
-        side = Rows(frame=found, at_most=min(rows.at_most, inner.at_most))
+            values = groups.select(*[col(key) for _name, key in keys], value)
+        side = Rows(frame=values, at_most=min(rows.at_most, inner.at_most))
         frame = self.joins.outer(rows, side, keys, "left", "subquery", null_safe=True)
         frame = frame.drop(*[col(key) for _name, key in keys])
         # Where there is no solution, there is nothing to join.
@@ -274,8 +278,8 @@ class Pattern:
             inside = inside.dropDuplicates(ids)
             at_most = rows.at_most
         start = Rows(frame=inside, columns=columns, at_most=at_most)
-        found = self.run(steps, start, needs)
-        return found, [(name, names.fresh(f"{name} inside")) for name in ids]
+        inner = self.run(steps, start, needs)
+        return inner, [(name, names.fresh(f"{name} inside")) for name in ids]
 
     # ---- parts that values connect --------------------------------------------------------
 
@@ -297,14 +301,14 @@ class Pattern:
             right = self._keyed(right, other, theirs, mine)
             keys.append((one, other))
         if not keys:
-            found = self._beside(rows, part, what)
+            joined = self._beside(rows, part, what)
         else:
             frame = self.joins.inner(left, right, keys, what)
             frame = frame.drop(*[col(name) for pair in keys for name in pair])
-            found = _paired(left, right, frame)
+            joined = _paired(left, right, frame)
         for condition in others:
-            found = found.kept(self.tables.expressions.condition(condition))
-        return found
+            joined = joined.kept(self.tables.expressions.condition(condition))
+        return joined
 
     def _part(self, step: Join, needs: Needs) -> Rows:
         wanted = needs
@@ -335,8 +339,8 @@ class Pattern:
 
 def _paired(rows: Rows, part: Rows, frame: DataFrame) -> Rows:
     """Return the rows of a join of two sets of rows."""
-    found = rows.having(frame, part.columns, at_most=rows.at_most * part.at_most)
-    return multiplied(found, part)
+    joined = rows.having(frame, part.columns, at_most=rows.at_most * part.at_most)
+    return multiplied(joined, part)
 
 
 def _sides(condition: Expression, left: Rows, right: Rows) -> tuple[Expression, Expression] | None:

@@ -99,8 +99,8 @@ class Tables:
         if key not in self._made:
             # Two frames of one scan would be two scans to Spark.
             self._made[key] = self._read(entity, tuple(columns), where)
-        found = self._made[key]
-        return found.select(
+        frame = self._made[key]
+        return frame.select(
             *[col(f"k{at}").alias(name) for at, name in enumerate(columns.values())]
         )
 
@@ -146,11 +146,11 @@ class Tables:
 
     def pairs(self, names: tuple[str, ...], direction: Direction) -> Pairs:
         """Return each pair of nodes that an edge joins, once."""
-        found = self.ends(names, direction)
+        ends = self.ends(names, direction)
         if direction is not Direction.BOTH and is_unique(self.edge(names)):
-            return found
-        frame = found.rows.frame.distinct()
-        return Pairs(found.rows.having(frame, at_most=found.rows.at_most), found.start, found.end)
+            return ends
+        frame = ends.rows.frame.distinct()
+        return Pairs(ends.rows.having(frame, at_most=ends.rows.at_most), ends.start, ends.end)
 
     def ends(self, names: tuple[str, ...], direction: Direction) -> Pairs:
         """Return the ends of every edge; one that joins a node with itself may come twice."""
@@ -168,18 +168,18 @@ class Tables:
         start, end = self.names.fresh("start"), self.names.fresh("end")
         read = () if variable is None else self.reads.of(variable)
         shown = {} if variable is None else {name: self.names.of(variable, name) for name in read}
-        found: Any = None
+        frame: Any = None
         for member in members_of(edge):
             turned = isinstance(edge, EdgeUnion) and edge.is_turned(member)
             way = _BACK[direction] if turned else direction
             part = self._walked(member, way, (start, end), shown, condition)
-            found = part if found is None else found.unionAll(part)
+            frame = part if frame is None else frame.unionAll(part)
         if condition is not None:
-            found = found.where(self.expressions.condition(condition))
+            frame = frame.where(self.expressions.condition(condition))
         size = sum(self.size(member) for member in members_of(edge))
         size *= 2 if direction is Direction.BOTH else 1
         columns = frozenset() if variable is None else frozenset((variable, n) for n in read)
-        return Pairs(Rows(frame=found, columns=columns, at_most=size), start, end)
+        return Pairs(Rows(frame=frame, columns=columns, at_most=size), start, end)
 
     def degrees(
         self,
@@ -201,7 +201,7 @@ class Tables:
         edge = self.edge(names)
         key, weight = self.names.fresh("start"), self.names.fresh("edges")
         tasks = -(-self.engine.parallelism // beside)
-        found: Any = None
+        counts: Any = None
         for member in members_of(edge):
             turned = isinstance(edge, EdgeUnion) and edge.is_turned(member)
             way = _BACK[direction] if turned else direction
@@ -216,11 +216,11 @@ class Tables:
             )
             frame = self.engine.frame(len(part.groups), part.read, DDL)
             frame = frame.select(col(KEY).alias(key), col(WEIGHT).alias(weight))
-            found = frame if found is None else found.unionAll(frame)
+            counts = frame if counts is None else counts.unionAll(frame)
         size = sum(self.size(member) for member in members_of(edge))
         # Counted as far as a task can: Spark need not try before it shuffles, and must shuffle.
-        found = found.repartition(col(key))
-        return Rows(frame=found, at_most=size, weight=weight), key
+        counts = counts.repartition(col(key))
+        return Rows(frame=counts, at_most=size, weight=weight), key
 
     def _meant(self, variable: str, type_name: str, condition: Expression) -> Meant | None:
         """Return what finds the nodes of a condition in workers; None if they cannot."""
@@ -268,11 +268,11 @@ class Tables:
             ]
             return frame.select(*both, *rest)
 
-        found = walked("dst", "src") if direction is Direction.IN else walked("src", "dst")
+        edges = walked("dst", "src") if direction is Direction.IN else walked("src", "dst")
         if direction is Direction.BOTH:
             # An edge that joins a node with itself is walked once.
-            found = found.unionAll(walked("dst", "src").where(col(ends[0]) != col(ends[1])))
-        return found
+            edges = edges.unionAll(walked("dst", "src").where(col(ends[0]) != col(ends[1])))
+        return edges
 
 
 def is_unique(edge: EdgeType) -> bool:
@@ -288,12 +288,12 @@ def _reading(
 
     def read(task: int) -> Iterator[pa.RecordBatch]:
         for batch in scan.read(task):
-            found = [
+            arrays = [
                 computed[name].compute(batch.column(computed[name].source))
                 if name in computed
                 else batch.column(name)
                 for name in columns
             ]
-            yield pa.RecordBatch.from_arrays(found, names=names)
+            yield pa.RecordBatch.from_arrays(arrays, names=names)
 
     return read

@@ -76,18 +76,18 @@ def calculate(
     left, right = left.cast(operand), right.cast(operand)
     if op in (ArithmeticOp.DIV, ArithmeticOp.MOD):
         divisor = F.when(right != F.lit(0), right)
-        found = left / divisor if op is ArithmeticOp.DIV else left % divisor
+        value = left / divisor if op is ArithmeticOp.DIV else left % divisor
         if not (wide and whole):
-            return found
-        checked = found.try_cast("bigint")
+            return value
+        checked = value.try_cast("bigint")
         bad = known & (right != F.lit(0))
         return F.coalesce(checked, F.when(bad, refuse(OVERFLOW, "bigint")))
     if not whole:
         return {"+": left + right, "-": left - right, "*": left * right}[op.value]
-    found = F.call_function(_CALLS[op], left, right)
+    value = F.call_function(_CALLS[op], left, right)
     if wide:
-        found = found.try_cast("bigint")
-    return F.coalesce(found, F.when(known, refuse(OVERFLOW, "bigint")))
+        value = value.try_cast("bigint")
+    return F.coalesce(value, F.when(known, refuse(OVERFLOW, "bigint")))
 
 
 def negate(value: Column, *, wide: bool, whole: bool, known: Column) -> Column:
@@ -115,8 +115,8 @@ def fitted(value: Column, wanted: PropertyType, message: str) -> Column:
         most = F.lit(decimal.Decimal(2**64 - 1))
         bad = (value > most) | (value < F.lit(0))
         return F.when(bad, refuse(message, WIDE)).otherwise(value.try_cast(WIDE))
-    found = value.try_cast("bigint")
-    return F.coalesce(found, F.when(value.isNotNull(), refuse(message, "bigint")))
+    integer = value.try_cast("bigint")
+    return F.coalesce(integer, F.when(value.isNotNull(), refuse(message, "bigint")))
 
 
 # ---- comparisons --------------------------------------------------------------------------
@@ -148,8 +148,8 @@ _MIRRORED = {
 }
 
 
-def _is_float(found: PropertyType) -> bool:
-    return found.is_numeric and not found.is_integer
+def _is_float(kind: PropertyType) -> bool:
+    return kind.is_numeric and not kind.is_integer
 
 
 def common_integer(one: PropertyType, other: PropertyType) -> str:
@@ -207,9 +207,9 @@ def whole_of(real: Column) -> Column:
     high = F.floor(real / F.lit(_HALF_WORD)).cast("double")
     low = real - high * F.lit(_HALF_WORD)
     word = F.lit(decimal.Decimal(2**32)).cast(WIDE)
-    found = high.try_cast(WIDE) * word + low.try_cast(WIDE)
+    whole = high.try_cast(WIDE) * word + low.try_cast(WIDE)
     plain = (F.abs(real) <= F.lit(_U64_END)) & (low == F.floor(low))
-    return F.when(plain, found)
+    return F.when(plain, whole)
 
 
 def join_key(value: Column, mine: PropertyType, other: PropertyType) -> Column:

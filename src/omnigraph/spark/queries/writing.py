@@ -40,8 +40,8 @@ def check_mode(mode: str) -> None:
 
 def absolute(place: str | os.PathLike[str]) -> str:
     """Return a place as workers name it: Java and workers may be at home in other folders."""
-    found = os.fspath(place)
-    return found if "://" in found else os.path.abspath(found)
+    path = os.fspath(place)
+    return path if "://" in path else os.path.abspath(path)
 
 
 def write_lance(

@@ -45,9 +45,9 @@ class _Hashing(io.RawIOBase):
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        found = self._inner.read(size)
-        self.digest.update(found)
-        return found
+        data = self._inner.read(size)
+        self.digest.update(data)
+        return data
 
 
 def write_archive(
@@ -96,13 +96,13 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _add_file(archive: tarfile.TarFile, location: Location, name: str) -> str:
-    found = location.files.open(location.path(name))
-    if found is None:
+    opened = location.files.open(location.path(name))
+    if opened is None:
         raise StorageError(
             f"{location.path(name)} was removed while the graph was read",
             hint="a cleanup ran; dump again",
         )
-    handle, size = found
+    handle, size = opened
     with contextlib.closing(handle):
         info = tarfile.TarInfo(f"{INSIDE}/{name}")
         info.size = size
@@ -118,12 +118,12 @@ def local_archive(path: str, location: Location) -> Iterator[str]:
         yield path
         return
     folder, name = location.near(path.rpartition("/")[0]), os.path.basename(path)
-    found = folder.files.open(folder.path(name))
-    if found is None:
+    opened = folder.files.open(folder.path(name))
+    if opened is None:
         raise NotFoundError(f"no archive at {path}")
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as beside:
         local = os.path.join(beside, name)
-        with contextlib.closing(found[0]) as source, open(local, "xb") as target:
+        with contextlib.closing(opened[0]) as source, open(local, "xb") as target:
             shutil.copyfileobj(source, target, 1 << 22)
         yield local
 
@@ -157,13 +157,13 @@ def unpack_archive(path: str, location: Location, syncer: Syncer, progress: Prog
 
 
 def _unpack(archive: tarfile.TarFile, path: str, folder: str, progress: Progress) -> list[str]:
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     while (member := archive.next()) is not None:
         data = archive.extractfile(member)
         if member.name == CHECKSUMS and data is not None:
-            if json.loads(data.read()) != found:
+            if json.loads(data.read()) != digests:
                 raise _damaged(path, "a file does not have the content it was dumped with")
-            return [os.path.join(folder, name) for name in found]
+            return [os.path.join(folder, name) for name in digests]
         place = PurePosixPath(member.name)
         if data is None or place.parts[0] != INSIDE or ".." in place.parts:
             raise _damaged(path, f"it holds {member.name!r}")
@@ -173,7 +173,7 @@ def _unpack(archive: tarfile.TarFile, path: str, folder: str, progress: Progress
         source = _Hashing(data)
         with open(target, "xb") as handle:
             shutil.copyfileobj(source, handle)
-        found[name] = source.digest.hexdigest()
+        digests[name] = source.digest.hexdigest()
         progress(name)
     raise _damaged(path, "its end is missing")
 
@@ -200,8 +200,8 @@ def _header(archive: tarfile.TarFile, path: str) -> dict[str, Any]:
     data = None if member is None or member.name != HEADER else archive.extractfile(member)
     if data is None:
         raise BadRequestError(f"{path} is not a dump of a graph")
-    found: dict[str, Any] = json.loads(data.read())
-    return found
+    header: dict[str, Any] = json.loads(data.read())
+    return header
 
 
 def _damaged(path: str, why: str) -> BadRequestError:

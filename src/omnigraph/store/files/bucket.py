@@ -25,8 +25,8 @@ class Bucket(ObjectFiles):
 
     def size_of(self, name: str) -> int | None:
         """Return the size of an object, None when it does not exist."""
-        found = self.look(name)
-        return None if found is None else found.size_bytes
+        entry = self.look(name)
+        return None if entry is None else entry.size_bytes
 
     def look(self, name: str) -> Entry | None:
         """Return what is known about an object, None when it does not exist."""

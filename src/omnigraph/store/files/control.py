@@ -54,13 +54,13 @@ class ControlFiles:
 
     def tags(self) -> dict[str, str] | None:
         """Return what tells each file's content at the root from another, if that is cheap."""
-        found = self._files.tags(self._location.root)
-        if found is not None:
+        tags = self._files.tags(self._location.root)
+        if tags is not None:
             count("control_lists")
-        return found
+        return tags
 
     def names(self, folder: str = "") -> list[str]:
         """List file names in a folder; half-written temporary files stay invisible."""
         count("control_lists")
-        found = self._files.names(self._location.path(folder) if folder else self._location.root)
-        return sorted(name for name in found if not name.startswith("."))
+        names = self._files.names(self._location.path(folder) if folder else self._location.root)
+        return sorted(name for name in names if not name.startswith("."))

@@ -76,11 +76,11 @@ class Syncer:
 
     def _unsettled_above(self, folder: str) -> set[str]:
         """Return the folders that name a new folder, up to the one the graph lies in."""
-        found: set[str] = set()
+        folders: set[str] = set()
         while folder not in self._settled and folder != self._top and folder != os.sep:
             folder = os.path.dirname(folder)
-            found.add(folder)
-        return found
+            folders.add(folder)
+        return folders
 
     def sync_tree(self, folder: str) -> None:
         """Sync every file below a folder that changed since the last sync of it."""
@@ -91,7 +91,7 @@ class Syncer:
         files: list[str] = []
         for parent, folders, names in os.walk(folder):
             if parent == folder:
-                # Other lines of versions of this table: they come and go without this one.
+                # Other branches of this table: they come and go without this one.
                 folders[:] = [name for name in folders if name not in ("tree", "_refs")]
             for name in names:
                 if name.startswith(".") or "#" in name:

@@ -36,8 +36,8 @@ class LocalFiles:
 
     def read_tagged(self, path: str) -> tuple[bytes, str | None] | None:
         """Return a file's bytes, without a tag; None when it does not exist."""
-        found = self.read(path)
-        return None if found is None else (found, None)
+        content = self.read(path)
+        return None if content is None else (content, None)
 
     def exists(self, path: str) -> bool:
         """Whether a file exists."""
@@ -106,8 +106,8 @@ class LocalFiles:
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders right below a folder, in order."""
         try:
-            with os.scandir(folder) as found:
-                return sorted(item.name for item in found if item.is_dir(follow_symlinks=False))
+            with os.scandir(folder) as entries:
+                return sorted(item.name for item in entries if item.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -133,9 +133,9 @@ class LocalFiles:
             for number, name in enumerate([*folders, *names]):
                 path = os.path.join(parent, name)
                 with contextlib.suppress(FileNotFoundError):
-                    found = os.lstat(path)
-                    size = 0 if number < len(folders) else found.st_size
-                    yield Entry(path, size, found.st_mtime)
+                    stat = os.lstat(path)
+                    size = 0 if number < len(folders) else stat.st_size
+                    yield Entry(path, size, stat.st_mtime)
 
     def has_folder(self, folder: str) -> bool:
         """Whether there is a folder."""
@@ -173,9 +173,9 @@ class LocalFiles:
 
     def workplace(self, folder: str) -> str:
         """Make a folder beside the place, so that it can be renamed into it."""
-        found = f"{folder.rstrip(os.sep)}.restoring-{secrets.token_hex(4)}"
-        os.makedirs(found)
-        return found
+        workplace = f"{folder.rstrip(os.sep)}.restoring-{secrets.token_hex(4)}"
+        os.makedirs(workplace)
+        return workplace
 
     def adopt(self, prepared: str, folder: str, *, last: str) -> None:
         """Rename a prepared folder into its place."""
@@ -255,12 +255,12 @@ def fsync(path: str) -> None:
 def file_identity(path: str) -> str | None:
     """Return what tells a file from one that has its name later; None when there is none."""
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise failure("look at", path, error) from error
-    return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+    return f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
 
 
 def failure(verb: str, name: str, error: OSError) -> StorageError:

@@ -58,10 +58,10 @@ class Location:
 
     def near(self, uri: str) -> Location:
         """Return another place, reached as this one if it is in a store of the same kind."""
-        found = locate(uri)
-        schemes = {place.partition("://")[0] for place in (self.root, found.root)}
+        location = locate(uri)
+        schemes = {place.partition("://")[0] for place in (self.root, location.root)}
         alike = self._options is not None and len(schemes) == 1
-        return Location(found.root, self._options) if alike else found
+        return Location(location.root, self._options) if alike else location
 
     def path(self, *parts: str) -> str:
         """Return the path of something below the root."""

@@ -52,18 +52,18 @@ class Tag(Struct, frozen=True):
     @property
     def condition(self) -> UpdateVersion:
         """The same as the client takes it: only what the store gave."""
-        found: UpdateVersion = {}
+        condition: UpdateVersion = {}
         if self.e_tag is not None:
-            found["e_tag"] = self.e_tag
+            condition["e_tag"] = self.e_tag
         if self.version is not None:
-            found["version"] = self.version
-        return found
+            condition["version"] = self.version
+        return condition
 
 
-def entry_of(path: str, found: ObjectMeta) -> Entry:
+def entry_of(path: str, meta: ObjectMeta) -> Entry:
     """Return what a store says about an object."""
-    changed_at_s = found["last_modified"].timestamp()
-    return Entry(path, int(found["size"]), changed_at_s, found.get("e_tag") or str(changed_at_s))
+    changed_at_s = meta["last_modified"].timestamp()
+    return Entry(path, int(meta["size"]), changed_at_s, meta.get("e_tag") or str(changed_at_s))
 
 
 class ObjectFiles:
@@ -80,7 +80,7 @@ class ObjectFiles:
             self._store: Any = _STORES[scheme](bucket, prefix=prefix, **options.for_obstore())
         except (BaseError, ValueError, TypeError) as error:
             raise StorageError(
-                f"{root} cannot be reached: {_plain(error)}",
+                f"{root} cannot be reached: {_short_message(error)}",
                 failure=StorageFailureKind.CONFIGURATION,
                 hint="check the storage options",
             ) from None
@@ -93,8 +93,8 @@ class ObjectFiles:
     def read(self, path: str, start: int = 0, size: int | None = None) -> bytes | None:
         """Return an object's bytes, or some of them; None when it does not exist."""
         if size is None:
-            found = self.get(path)
-            return None if found is None else found[0][start:]
+            stored = self.get(path)
+            return None if stored is None else stored[0][start:]
         try:
             part = obstore.get_range(self._store, self._key(path), start=start, length=size)
         except MISSING:
@@ -105,8 +105,8 @@ class ObjectFiles:
 
     def read_tagged(self, path: str) -> tuple[bytes, str | None] | None:
         """Return an object's bytes and their e-tag; None when it does not exist."""
-        found = self.get(path)
-        return None if found is None else (found[0], found[1].e_tag)
+        stored = self.get(path)
+        return None if stored is None else (stored[0], stored[1].e_tag)
 
     def exists(self, path: str) -> bool:
         """Whether an object exists."""
@@ -124,10 +124,10 @@ class ObjectFiles:
         """Write an object if it still is what it was; the store decides."""
         if before is None:
             return self.put_new(path, data) is not None
-        found = self.get(path)
-        if found is None or found[0] != before:
+        stored = self.get(path)
+        if stored is None or stored[0] != before:
             return False
-        return self.swap(path, data, found[1]) is not None
+        return self.swap(path, data, stored[1]) is not None
 
     def delete(self, path: str) -> None:
         """Remove an object; absent is fine."""
@@ -146,22 +146,22 @@ class ObjectFiles:
         With `first` one request is made, which answers a thousand of them at least.
         """
         prefix = self._key(folder)
-        found: list[str] = []
+        children: list[str] = []
         for page in self._pages(folder):
             names = (str(item["path"])[len(prefix) :].lstrip("/") for item in page)
-            found += [name for name in names if "/" not in name]
-            if first and found:
+            children += [name for name in names if "/" not in name]
+            if first and children:
                 break
-        return sorted(found)
+        return sorted(children)
 
     def folders(self, folder: str) -> list[str]:
         """Return the names of what begins right below a prefix and goes on, in order."""
         prefix = self._key(folder)
         try:
-            found = obstore.list_with_delimiter(self._store, prefix or None)["common_prefixes"]
+            prefixes = obstore.list_with_delimiter(self._store, prefix or None)["common_prefixes"]
         except BaseError as error:
             raise object_failure("list", folder, error) from error
-        return sorted(str(item)[len(prefix) :].strip("/") for item in found)
+        return sorted(str(item)[len(prefix) :].strip("/") for item in prefixes)
 
     def tags(self, folder: str, *, first: bool = False) -> dict[str, str] | None:
         """Return the e-tags of the objects right below a prefix. One request."""
@@ -201,12 +201,12 @@ class ObjectFiles:
     def open(self, path: str) -> tuple[IO[bytes], int] | None:
         """Return an object to be read piece by piece, and its size; None when it is not there."""
         try:
-            found: Any = obstore.open_reader(self._store, self._key(path))
+            reader: Any = obstore.open_reader(self._store, self._key(path))
         except MISSING:
             return None
         except BaseError as error:
             raise object_failure("read", path, error) from error
-        return found, int(found.size)
+        return reader, int(reader.size)
 
     def put_file(self, path: str, local: str) -> None:
         """Put an object with the content of a local file, in parts if it is large."""
@@ -287,8 +287,8 @@ class ObjectFiles:
     def get(self, path: str) -> tuple[bytes, Tag] | None:
         """Return an object's bytes and which content that is, None when it does not exist."""
         try:
-            found = obstore.get(self._store, self._key(path))
-            return bytes(found.bytes()), _tag(found.meta)
+            answer = obstore.get(self._store, self._key(path))
+            return bytes(answer.bytes()), _tag(answer.meta)
         except MISSING:
             return None
         except BaseError as error:
@@ -321,16 +321,16 @@ class ObjectFiles:
                 return self._send(path, data, mode)
             except (AlreadyExistsError, PreconditionError):
                 # The client repeats a put whose answer was lost, and meets its own object.
-                found = self.get(path)
-                return found[1] if found is not None and found[0] == data else None
+                stored = self.get(path)
+                return stored[1] if stored is not None and stored[0] == data else None
             except MISSING:
                 return None
             except (*_REFUSED, *_UNABLE) as error:
                 raise object_failure("write", path, error) from error
             except BaseError as error:
-                found = self.get(path)
-                if found is not None and found[0] == data:
-                    return found[1]
+                stored = self.get(path)
+                if stored is not None and stored[0] == data:
+                    return stored[1]
                 if not left:
                     raise object_failure("write", path, error) from error
         return None
@@ -343,7 +343,7 @@ def _tag(meta: ObjectMeta | PutResult) -> Tag:
     return Tag(meta["e_tag"], meta["version"])
 
 
-def _plain(error: Exception) -> str:
+def _short_message(error: Exception) -> str:
     """Return the first line of a client's message, without the server's page."""
     return str(error).split("\n", 1)[0].split("<?xml", 1)[0].strip().rstrip(":")
 
@@ -360,4 +360,4 @@ def object_failure(verb: str, path: str, error: Exception) -> StorageError:
     kind = StorageFailureKind.CONFIGURATION if lasting else StorageFailureKind.TRANSIENT
     denied = isinstance(error, _REFUSED)
     hint = "check the credentials and what they allow" if denied else None
-    return StorageError(f"cannot {verb} {path}: {_plain(error)}", failure=kind, hint=hint)
+    return StorageError(f"cannot {verb} {path}: {_short_message(error)}", failure=kind, hint=hint)

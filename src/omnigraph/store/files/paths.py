@@ -63,8 +63,8 @@ def find_files(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
         return _find_objects(name.rstrip("/"), suffixes)
     if os.path.isdir(name):
         inside = [os.path.join(name, item) for item in os.listdir(name)]
-        found = [p for p in inside if _suffix(p) in suffixes and not os.path.isdir(p)]
-        return _sized(found) if found else None
+        paths = [p for p in inside if _suffix(p) in suffixes and not os.path.isdir(p)]
+        return _sized(paths) if paths else None
     if os.path.exists(name):
         return _sized([name])
     return _sized([path for path in glob(name) if os.path.isfile(path)])
@@ -76,10 +76,10 @@ def _sized(paths: list[str]) -> list[FoundFile]:
 
 def _seen(path: str) -> FoundFile:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except FileNotFoundError:
         raise NotFoundError(f"file not found: {path}", hint="it is a link to nothing") from None
-    return FoundFile(path, found.st_size, str(found.st_mtime_ns))
+    return FoundFile(path, stat.st_size, str(stat.st_mtime_ns))
 
 
 def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None:
@@ -93,8 +93,8 @@ def _find_objects(name: str, suffixes: frozenset[str]) -> list[FoundFile] | None
         listed = files.entries("/".join(wanted[:fixed]))
         return _listed(item for item in listed if _matches(item.path.split("/"), wanted))
     inside = [item for item in files.entries(name) if "/" not in item.path[len(name) + 1 :]]
-    found = _listed(item for item in inside if _suffix(item.path) in suffixes)
-    return found if found or not inside else None
+    objects = _listed(item for item in inside if _suffix(item.path) in suffixes)
+    return objects if objects or not inside else None
 
 
 def _listed(entries: Iterable[Entry]) -> list[FoundFile]:

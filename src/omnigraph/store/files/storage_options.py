@@ -138,15 +138,15 @@ def reached() -> GivenOptions | None:
 
 def given_for(scheme: str) -> GivenOptions | None:
     """Return the options that `reaching` says for a kind of store."""
-    found = _GIVEN.get()
-    return found if found is not None and found.scheme == scheme else None
+    given = _GIVEN.get()
+    return given if given is not None and given.scheme == scheme else None
 
 
 def storage_options(
     scheme: str, given: Mapping[str, str] | None, environment: Mapping[str, str]
 ) -> StorageOptions:
     """Return the options of a store from what a caller says and from the environment."""
-    found: dict[str, str] = {
+    options: dict[str, str] = {
         "connect_timeout": f"{STORE_CONNECT_TIMEOUT_S:g}s",
         "timeout": f"{STORE_REQUEST_TIMEOUT_S:g}s",
         _RETRIES: str(STORE_RETRIES_MAX),
@@ -155,16 +155,16 @@ def storage_options(
     if scheme == "s3":
         for variable, name in _S3_VARIABLES.items():
             if environment.get(variable):
-                found[name] = environment[variable]
+                options[name] = environment[variable]
     for key, value in (given or {}).items():
         name = key.lower()
-        found[_SAME.get(name, name) if scheme == "s3" else name] = _text(key, value)
+        options[_SAME.get(name, name) if scheme == "s3" else name] = _text(key, value)
     for name in (_RETRIES, _RETRY_TIMEOUT):
-        if not found[name].isdigit():
+        if not options[name].isdigit():
             raise BadRequestError(f"storage option {name!r} must be a whole number")
     if scheme == "s3":
-        _settle_s3(found)
-    return StorageOptions(found)
+        _settle_s3(options)
+    return StorageOptions(options)
 
 
 def _text(name: str, value: object) -> str:
@@ -176,21 +176,21 @@ def _text(name: str, value: object) -> str:
     return str(value)
 
 
-def _settle_s3(found: dict[str, str]) -> None:
+def _settle_s3(options: dict[str, str]) -> None:
     """Say things the way the clients know them, and refuse what they would explain badly."""
-    forced = found.pop("force_path_style", None)
+    forced = options.pop("force_path_style", None)
     if forced is not None and _is_true(forced):
         # Not forced means the client's own choice.
-        found["aws_virtual_hosted_style_request"] = "false"
-    if "allow_http" in found:
-        found["allow_http"] = "true" if _is_true(found["allow_http"]) else "false"
-    endpoint = found.get("aws_endpoint", "")
+        options["aws_virtual_hosted_style_request"] = "false"
+    if "allow_http" in options:
+        options["allow_http"] = "true" if _is_true(options["allow_http"]) else "false"
+    endpoint = options.get("aws_endpoint", "")
     if endpoint:
         # Stores other than Amazon's accept any region, but it is part of every signature.
-        found.setdefault("aws_region", "us-east-1")
+        options.setdefault("aws_region", "us-east-1")
         # The clients read the environment too, and would prefer what it says under this name.
-        found["aws_endpoint_url_s3"] = endpoint
-    if endpoint.startswith("http://") and found.get("allow_http") != "true":
+        options["aws_endpoint_url_s3"] = endpoint
+    if endpoint.startswith("http://") and options.get("allow_http") != "true":
         raise BadRequestError(
             f"the endpoint {endpoint} is not encrypted",
             hint="use https, or say that it may be so: AWS_ALLOW_HTTP=true",

@@ -135,11 +135,11 @@ class LeasedSlots:
 
     def seize(self, name: str) -> LeasedSlot | None:
         """Take over a slot that was not renewed for a lease; None when its owner may live."""
-        found = self._files.get(self._path(name))
-        if found is None:
+        stored = self._files.get(self._path(name))
+        if stored is None:
             self._forget(name)
             return None
-        content, tag = found
+        content, tag = stored
         if not self._dead(name, tag):
             return None
         begun = elapsed_s()
@@ -164,11 +164,11 @@ class LeasedSlots:
 
     def peek(self, name: str) -> tuple[bytes, bool] | None:
         """Return a slot's body and whether its owner may live; None when it is gone."""
-        found = self._files.get(self._path(name))
-        if found is None:
+        stored = self._files.get(self._path(name))
+        if stored is None:
             self._forget(name)
             return None
-        return slot_body(found[0]), not self._dead(name, found[1])
+        return slot_body(stored[0]), not self._dead(name, stored[1])
 
     def exists(self, name: str) -> bool:
         """Whether there is a slot of this name."""

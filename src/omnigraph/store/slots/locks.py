@@ -110,12 +110,12 @@ class LockedSlots:
         count("slot_puts")
         for _attempt in range(TAKE_ATTEMPTS_MAX):
             try:
-                return self._take(name, body)
+                return self._create_slot(name, body)
             except _Swept:
                 continue
         raise StorageError(f"the slot {name} could not be made", hint="try again")
 
-    def _take(self, name: str, body: bytes) -> LockedSlot | None:
+    def _create_slot(self, name: str, body: bytes) -> LockedSlot | None:
         temporary = os.path.join(self._folder, f".{secrets.token_hex(8)}")
         path = os.path.join(self._folder, name)
         try:

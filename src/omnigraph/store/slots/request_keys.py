@@ -81,10 +81,10 @@ class RequestKeys:
             if self._files.create(path, content, sync=False):
                 self._sync(path, durable)
                 return Claim(is_new=True, since_us=mine.at_us)
-            found = self._files.read(path)
-            known = _decoded(found)
-            if found is not None and (known is None or self._is_over(known.at_us)):
-                if not self._files.replace_if(path, found, content, sync=False):
+            stored = self._files.read(path)
+            known = _decoded(stored)
+            if stored is not None and (known is None or self._is_over(known.at_us)):
+                if not self._files.replace_if(path, stored, content, sync=False):
                     continue
                 self._sync(path, durable)
                 return Claim(is_new=True, since_us=mine.at_us)

@@ -57,10 +57,10 @@ def find_blob(table: Table, column: str, entity_id: str) -> tuple[bool, BlobRef 
     )
 
 
-def open_blob(table: Table, column: str, found: BlobRef) -> BinaryIO:
+def open_blob(table: Table, column: str, reference: BlobRef) -> BinaryIO:
     """Open a managed blob as a file that reads what is asked for."""
     with table.at_work():
-        (blob,) = table.dataset.take_blobs(column, addresses=[found.address])
+        (blob,) = table.dataset.take_blobs(column, addresses=[reference.address])
     if blob is None:
         raise StorageError(f"a blob of {table.path} that was found cannot be opened")
     return cast(BinaryIO, _Blob(blob, f"reading {table.path}"))
@@ -94,9 +94,9 @@ class _Blob(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Read as many bytes as the buffer holds."""
         with memoryview(buffer).cast("B") as view:
-            found = self.read(len(view))
-            view[: len(found)] = found
-        return len(found)
+            data = self.read(len(view))
+            view[: len(data)] = data
+        return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Go to a place."""

@@ -1,4 +1,4 @@
-"""Lance branches and tags: named lines of versions beside a dataset's main one.
+"""Lance branches and tags: branches of a table beside its main one, and versions that have names.
 
 A branch is a dataset of its own in a folder below its parent's root, and it shares the parent's
 files: making one costs the same whatever the size. Its path is all a reader needs to open it.
@@ -135,8 +135,8 @@ def branches_beginning(files: Files, root: str, beginnings: Iterable[str]) -> li
     """Return the branches whose names begin in one of some ways: one listing."""
     # Of thousands of names few begin so: these are looked at again.
     wanted = tuple(quote(item, safe="") for item in beginnings)
-    found = [name for name in _listed(files, root) if name.startswith(wanted)]
-    return [named_by(name) for name in found if name.endswith(".json")]
+    file_names = [name for name in _listed(files, root) if name.startswith(wanted)]
+    return [named_by(name) for name in file_names if name.endswith(".json")]
 
 
 def read_branch(files: Files, root: str, name: str) -> BranchRef | None:
@@ -165,10 +165,10 @@ def list_branches(files: Files, root: str) -> list[BranchRef]:
 
 def read_branches(files: Files, root: str, names: Sequence[str]) -> list[BranchRef]:
     """Return where branches left their parents; those that are gone are left out."""
-    found = side_by_side(
+    refs = side_by_side(
         lambda name: read_branch(files, root, name), names, at_once=files.calls_at_once
     )
-    return [ref for ref in found if ref is not None]
+    return [ref for ref in refs if ref is not None]
 
 
 class HasParent(Protocol):
@@ -182,21 +182,21 @@ class HasParent(Protocol):
 Child = TypeVar("Child", bound=HasParent)
 
 
-def children_first(found: Sequence[Child], *, name: Callable[[Child], str]) -> list[Child]:
+def children_first(branches: Sequence[Child], *, name: Callable[[Child], str]) -> list[Child]:
     """Return branches so that each comes before the one it was made from.
 
     Only so can they be deleted one after the other.
     """
-    return [item for wave in deletable_together(found, name=name) for item in wave]
+    return [item for wave in deletable_together(branches, name=name) for item in wave]
 
 
 def deletable_together(
-    found: Sequence[Child], *, name: Callable[[Child], str]
+    branches: Sequence[Child], *, name: Callable[[Child], str]
 ) -> list[list[Child]]:
     """Return branches in groups, each before those its members were made from."""
-    parents = {name(item): item.parent for item in found}
+    parents = {name(item): item.parent for item in branches}
     groups: dict[int, list[Child]] = {}
-    for item in found:
+    for item in branches:
         depth, above = 0, item.parent
         while above is not None and above in parents and depth <= len(parents):
             depth, above = depth + 1, parents[above]
@@ -237,8 +237,8 @@ def branch_files(files: Files, root: str, name: str) -> Iterator[str]:
 def list_tags(dataset: LanceDataset) -> list[TagRef]:
     """Return the tags of a dataset, by name."""
     with translated("listing tags"):
-        found = dataset.tags.list()
-    return [_tag(name, known) for name, known in sorted(found.items())]
+        tags = dataset.tags.list()
+    return [_tag(name, known) for name, known in sorted(tags.items())]
 
 
 def _tag(name: str, known: Tag) -> TagRef:
@@ -274,7 +274,7 @@ def tag_file(root: str, name: str) -> str:
 
 
 def fork_table(tables: Tables, table: Table, name: str) -> tuple[Table, Iterator[str]]:
-    """Start a line of versions of a table at this version; return it and its files."""
+    """Start a branch of a table at this version; return it and its files."""
     root, _branch = split_branch(table.path)
     created = make_branch(table.dataset, name, table.version)
     forked = tables.remember(Table(branch_path(root, name), created))

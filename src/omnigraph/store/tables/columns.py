@@ -69,9 +69,9 @@ def change_columns(
     `after` is called after every version made. Raises `StorageError` unless exactly the versions
     made here appeared.
     """
-    found = standing(tables, path, version)
-    refuse_drift(found)
-    if found.verdict in UNDOABLE:
+    state = standing(tables, path, version)
+    refuse_drift(state)
+    if state.verdict in UNDOABLE:
         dataset = restore(tables, path, version).dataset
     else:
         dataset = tables.open_latest(path).dataset
@@ -162,8 +162,8 @@ class _Work:
 
 def converted(column: pa.Array, *, kind: pa.DataType, default: object) -> pa.Array:
     """Return a column as another type; a default takes the place of nulls unless it is None."""
-    found = column if column.type == kind else pc.cast(column, kind)
-    return found if default is None else pc.coalesce(found, pa.scalar(default, kind))
+    values = column if column.type == kind else pc.cast(column, kind)
+    return values if default is None else pc.coalesce(values, pa.scalar(default, kind))
 
 
 def _constant(kind: pa.DataType, value: object) -> Compute:

@@ -34,10 +34,10 @@ def require_current(tables: Tables, table: Table) -> None:
 
     Needs the slot. Raises `DriftError` for another program's changes, else `ConflictError`.
     """
-    found = standing(tables, table.path, table.version)
-    if found.verdict is Standing.CURRENT:
+    state = standing(tables, table.path, table.version)
+    if state.verdict is Standing.CURRENT:
         return
-    refuse_drift(found)
+    refuse_drift(state)
     raise ConflictError(f"table {table.path} has unpublished versions", hint="try again")
 
 
@@ -84,10 +84,10 @@ def commit_rewrite(tables: Tables, table: Table, results: list[RewriteResult]) -
     count("data_commits", 2)
     with translated(f"compacting {table.path}"):
         Compaction.commit(table.dataset.checkout_version(table.version), results)
-    found = tables.open_latest(table.path)
-    if found.version != table.version + 2:
+    latest = tables.open_latest(table.path)
+    if latest.version != table.version + 2:
         raise ConflictError(f"table {table.path} moved while it was compacted", hint="try again")
-    return tables.remember(found)
+    return tables.remember(latest)
 
 
 def index_tail(
@@ -108,12 +108,12 @@ def index_tail(
         count("data_commits")
         transaction = lance.Transaction(table.version, LanceOperation.CreateIndex(segments, []))
         dataset = LanceDataset.commit(table.dataset, transaction, max_retries=0)
-    found = _exact(tables, table, dataset)
-    return _merge_segments(tables, found, columns)
+    indexed = _exact(tables, table, dataset)
+    return _merge_segments(tables, indexed, columns)
 
 
 def misplaced_indexes(tables: Tables, table: Table) -> list[str]:
-    """Return the indexes whose files lie with this line of versions but are sought in another's.
+    """Return the indexes whose files lie with this branch of a table but are sought in another's.
 
     Compacting inherited fragments left them so; every lookup by them fails.
     """
@@ -140,9 +140,9 @@ def drop_misplaced_indexes(tables: Tables, table: Table) -> Table:
             dataset.drop_index(name)
     if dataset.version != table.version + len(names):
         raise ConflictError(f"table {table.path} moved while it was indexed", hint="try again")
-    found = tables.committed(Table(table.path, dataset))
+    committed = tables.committed(Table(table.path, dataset))
     keys = [name for name in columns if name in ("id", "src", "dst")]
-    return index_tail(tables, found, keys)
+    return index_tail(tables, committed, keys)
 
 
 def _merge_segments(tables: Tables, table: Table, columns: Sequence[str]) -> Table:

@@ -156,8 +156,8 @@ def _struck_out(table: Table, fragment: LanceFragment) -> NDArray[np.uint64]:
 
 def _only(struck: NDArray[np.uint64], elsewhere: NDArray[np.uint64]) -> Places:
     """Return the live rows struck out elsewhere, by their place among the live ones."""
-    found = np.setdiff1d(elsewhere, struck, assume_unique=True)
-    return found.astype(np.int64) - np.searchsorted(struck, found)
+    places = np.setdiff1d(elsewhere, struck, assume_unique=True)
+    return places.astype(np.int64) - np.searchsorted(struck, places)
 
 
 def _files(fragment: LanceFragment) -> tuple[str, ...]:
@@ -201,15 +201,15 @@ def _of_fragments(
     """Read fragments without the rows that were only moved."""
     if len(moved) == 0:
         return [_scan(side.table, side.fragments, columns, blob_bytes)]
-    found = _row_ids(side.table, side.fragments)
-    kept = found.filter(pc.invert(pc.is_in(found, value_set=moved)))
+    row_ids = _row_ids(side.table, side.fragments)
+    kept = row_ids.filter(pc.invert(pc.is_in(row_ids, value_set=moved)))
     if len(kept) == 0:
         return []
     if len(kept) <= _TAKE_ROWS_MAX and not blob_bytes:
         count("data_scans")
         return [side.table.dataset._take_rows(kept.to_pylist(), columns=list(columns))]
     rows = _scan(side.table, side.fragments, columns, blob_bytes)
-    return [rows.filter(pc.is_in(found, value_set=kept))]
+    return [rows.filter(pc.is_in(row_ids, value_set=kept))]
 
 
 def _at(

@@ -111,14 +111,14 @@ def _part(table: Table, spec: IndexSpec) -> tuple[IndexPart | None, list[Index]]
         options = {"metric": "L2", "num_partitions": max(partitions, 1)}
     elif spec.kind == INVERTED:
         options = {"with_position": True}
-    found = IndexPart(
+    part = IndexPart(
         column=spec.column,
         kind=spec.kind,
         name=spec.name,
         fragments=tuple(missing),
         options=options,
     )
-    return found, old
+    return part, old
 
 
 def _as_indexes(table: Table, name: str) -> list[Index]:

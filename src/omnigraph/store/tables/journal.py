@@ -231,12 +231,12 @@ class Journal:
     def _newest_listed(self, view: JournalView) -> int:
         """Return the newest version by one listing, which also says which file holds it."""
         tags = self._files.tags(f"{self.path}/_versions", first=True) or {}
-        found = {version_of(name) or 0: tag for name, tag in tags.items()}
-        newest = max(found, default=0)
+        by_version = {version_of(name) or 0: tag for name, tag in tags.items()}
+        newest = max(by_version, default=0)
         if newest == 0:
             raise StorageError("the manifest is gone", failure=StorageFailureKind.NOT_FOUND)
         if newest == view.version:
-            self._recognise(view, found[newest])
+            self._recognise(view, by_version[newest])
         return newest
 
     def _identity(self, version: int) -> str | None:
@@ -298,9 +298,9 @@ class Journal:
         """Return the rows of fragments not in `seen`, in order, and add them to it."""
         new = [f for f in view.fragments() if _file(f.metadata) not in seen]
         at_once = self._files.calls_at_once
-        found = side_by_side(lambda fragment: self._rows(view, fragment), new, at_once=at_once)
+        rows = side_by_side(lambda fragment: self._rows(view, fragment), new, at_once=at_once)
         seen.update(_file(fragment.metadata) for fragment in new)
-        return found
+        return rows
 
     def read(self, view: JournalView, files: list[JournalFile]) -> list[pa.Table]:
         """Return all rows of some files of a version."""
@@ -328,10 +328,10 @@ class Journal:
             scanner = item.fragment.scanner(
                 columns=columns, filter=where, with_row_address=True, batch_size=_BATCH_ROWS
             )
-            found = scanner.to_table()
-        count("manifest_rows", found.num_rows)
-        numbers = [address & 0xFFFFFFFF for address in found["_rowaddr"].to_pylist()]
-        return numbers, found.select(columns)
+            rows = scanner.to_table()
+        count("manifest_rows", rows.num_rows)
+        numbers = [address & 0xFFFFFFFF for address in rows["_rowaddr"].to_pylist()]
+        return numbers, rows.select(columns)
 
     def is_next_long(self, view: JournalView, added: int) -> bool:
         """Whether an append of some rows will write a long file, see `JournalFile.is_long`."""

@@ -70,20 +70,20 @@ class IdLookup:
             return set()
         count("key_probes")
         plan = self._plan(table)
-        found: set[str] = set()
+        existing: set[str] = set()
         for item in plan.small:
-            found.update(self._tail(table, item).intersection(ids))
-        remaining = [item for item in ids if item not in found]
+            existing.update(self._tail(table, item).intersection(ids))
+        remaining = [item for item in ids if item not in existing]
         for start in range(0, len(remaining), PROBE_KEYS_MAX):
             chunk = remaining[start : start + PROBE_KEYS_MAX]
             where = id_filter("id", chunk)
             if plan.indexed:
                 rows = table.scan(columns=["id"], where=where, indexed_only=True)
-                found.update(rows["id"].to_pylist())
+                existing.update(rows["id"].to_pylist())
             if plan.large:
                 rows = table.scan(columns=["id"], where=where, fragments=plan.large)
-                found.update(rows["id"].to_pylist())
-        return found
+                existing.update(rows["id"].to_pylist())
+        return existing
 
     def tail(self, table: Table) -> tuple[int, int]:
         """Return how many fragments, and how many rows in them, the id index does not cover."""
@@ -107,7 +107,7 @@ class IdLookup:
             return known
         covered = table.index_fragments(ID_INDEX)
         tail = [f for f in table.fragments() if f.fragment_id not in covered]
-        found = _ProbePlan(
+        plan = _ProbePlan(
             indexed=bool(covered),
             small=[
                 _TailFragment(fragment=f, signature=fragment_signature(f))
@@ -116,8 +116,8 @@ class IdLookup:
             ],
             large=[f for f in tail if f.physical_rows > TAIL_FRAGMENT_ROWS_MAX],
         )
-        self._plans.put(key, found)
-        return found
+        self._plans.put(key, plan)
+        return plan
 
     def _tail(self, table: Table, item: _TailFragment) -> frozenset[str]:
         known = self._tails.get(item.signature)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from omnigraph.store.tables.branches import split_branch
 
 Place = tuple[str, int]
-"""Where rows lie: a table's line of versions, and a version of it."""
+"""Where rows lie: a branch of a table, and a version of it."""
 
 
 class Pin(Struct, frozen=True, kw_only=True):
@@ -23,10 +23,10 @@ class Pin(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place:
-        """Where the published rows lie; numbers alone may agree by chance between two lines."""
+        """Where the published rows lie; numbers alone may agree by chance between two branches."""
         return self.path, self.version
 
     @property
     def table_branch(self) -> str | None:
-        """The table's line of versions, None for its main one."""
+        """The branch of the table, None for its main one."""
         return split_branch(self.path)[1]

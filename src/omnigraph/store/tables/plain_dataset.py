@@ -35,9 +35,9 @@ def write_dataset_part(uri: str, schema: pa.Schema, batches: Iterable[pa.RecordB
 
 def publish_dataset(uri: str, schema: pa.Schema, fragments: Sequence[str]) -> int:
     """Make fragments the whole content of a dataset; return how many rows it has now."""
-    found = [FragmentMetadata.from_json(item) for item in fragments]
+    metadata = [FragmentMetadata.from_json(item) for item in fragments]
     with translated(f"writing {uri}"):
         made = LanceDataset.commit(
-            uri, LanceOperation.Overwrite(schema, found), storage_options=_options(uri)
+            uri, LanceOperation.Overwrite(schema, metadata), storage_options=_options(uri)
         )
         return int(made.count_rows())

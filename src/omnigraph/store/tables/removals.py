@@ -37,13 +37,13 @@ def is_noted(files: Files, folder: str, version: int) -> bool:
 
 
 def _runs(versions: Iterable[int]) -> list[Run]:
-    found: list[Run] = []
+    runs: list[Run] = []
     for version in sorted(versions):
-        if found and version == found[-1][1] + 1:
-            found[-1] = (found[-1][0], version)
+        if runs and version == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], version)
         else:
-            found.append((version, version))
-    return found
+            runs.append((version, version))
+    return runs
 
 
 def _path(folder: str) -> str:

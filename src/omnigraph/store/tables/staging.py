@@ -177,17 +177,17 @@ def commit_staged(tables: Tables, staged: StagedTable) -> Table:
     """
     parent = staged.parent
     if _may_be_buried(tables, staged):
-        found = standing(tables, staged.path, parent.version)
-        if found.verdict is not Standing.CURRENT:
-            parent = _cleared(tables, staged, found)
+        state = standing(tables, staged.path, parent.version)
+        if state.verdict is not Standing.CURRENT:
+            parent = _cleared(tables, staged, state)
     for _attempt in range(RESTORE_ATTEMPTS_MAX + 1):
         committed = _commit_once(parent, staged.transaction)
         if committed is not None:
             staged.parent = parent
             tables.drifted.discard(staged.path)
             return tables.committed(Table(staged.path, committed))
-        found = standing(tables, staged.path, staged.parent.version)
-        parent = _cleared(tables, staged, found)
+        state = standing(tables, staged.path, staged.parent.version)
+        parent = _cleared(tables, staged, state)
     raise ConflictError(f"table {staged.path} keeps moving under its slot", hint="try again")
 
 
@@ -203,14 +203,14 @@ def _may_be_buried(tables: Tables, staged: StagedTable) -> bool:
     return tables.files.exists(f"{tables.folder(staged.path)}/{following}")
 
 
-def _cleared(tables: Tables, staged: StagedTable, found: TableStanding) -> Table:
+def _cleared(tables: Tables, staged: StagedTable, state: TableStanding) -> Table:
     """Undo what lies above the parent and make the staged change fit on top; refuse drift."""
-    if found.verdict in DRIFT - UNDOABLE:
+    if state.verdict in DRIFT - UNDOABLE:
         tables.drifted.add(staged.path)
-        if found.last_foreign is not None and found.head > found.last_foreign:
+        if state.last_foreign is not None and state.head > state.last_foreign:
             # Our own commit went on top of them: they must be adopted, or dropped, without it.
-            restore(tables, staged.path, found.last_foreign)
-        refuse_drift(found)
+            restore(tables, staged.path, state.last_foreign)
+        refuse_drift(state)
     parent = restore(tables, staged.path, staged.parent.version)
     staged.transaction.read_version = parent.version
     # Recovery knows only the first identity and rolls anything else back.
@@ -224,48 +224,48 @@ def _commit_once(parent: Table, transaction: Transaction) -> LanceDataset | None
     wanted = parent.version + 1
     try:
         with calm():
-            found = LanceDataset.commit(parent.dataset, transaction, max_retries=0)
+            dataset = LanceDataset.commit(parent.dataset, transaction, max_retries=0)
     except OSError:
         return _landed(parent, transaction, wanted)
-    return found if found.version == wanted else None
+    return dataset if dataset.version == wanted else None
 
 
 def _landed(parent: Table, transaction: Transaction, wanted: int) -> LanceDataset | None:
     """After an exception: the version that carries our identity, if it is there."""
     try:
         with calm():
-            found = parent.dataset.checkout_version(wanted)
-            landed: Any = found.read_transaction(wanted)
+            dataset = parent.dataset.checkout_version(wanted)
+            landed: Any = dataset.read_transaction(wanted)
     except (OSError, ValueError, TypeError):
         return None
-    return found if str(landed.uuid) == str(transaction.uuid) else None
+    return dataset if str(landed.uuid) == str(transaction.uuid) else None
 
 
 def commit_beside(tables: Tables, staged: StagedTable) -> Table:
-    """Make staged files a version beside the table's line of versions: the newest one stays.
+    """Make staged files a version beside those of the table branch: the newest one stays.
 
     No listing of versions shows it, and no cleanup of Lance keeps it.
     """
     count("data_commits")
     with staged.parent.at_work("writing"):
-        found = LanceDataset.commit(staged.parent.dataset, staged.transaction, detached=True)
-    return tables.remember(Table(staged.path, found))
+        dataset = LanceDataset.commit(staged.parent.dataset, staged.transaction, detached=True)
+    return tables.remember(Table(staged.path, dataset))
 
 
 def commit_apart(tables: Tables, staged: StagedTable) -> Table:
     """Commit to a copy that only this process knows."""
     count("data_commits")
     with staged.parent.at_work("writing"):
-        found = LanceDataset.commit(staged.parent.dataset, staged.transaction, max_retries=0)
-    return tables.remember(Table(staged.path, found))
+        dataset = LanceDataset.commit(staged.parent.dataset, staged.transaction, max_retries=0)
+    return tables.remember(Table(staged.path, dataset))
 
 
 def copied_apart(tables: Tables, table: Table, path: str, folder: str) -> Table:
     """Copy a version of a table to a local folder, without its data files; known as `path`."""
     with table.at_work("copying"):
-        found = table.dataset.shallow_clone(folder, table.version)
+        dataset = table.dataset.shallow_clone(folder, table.version)
     tables.elsewhere[path] = folder
-    return Table(path, found)
+    return Table(path, dataset)
 
 
 def restore(tables: Tables, path: str, version: int) -> Table:
@@ -278,8 +278,8 @@ def restore(tables: Tables, path: str, version: int) -> Table:
             LanceOperation.Restore(version),
             transaction_properties={OPERATION_PROPERTY: "restore"},
         )
-        found = LanceDataset.commit(latest.dataset, transaction, max_retries=0)
-    return Table(path, found)
+        dataset = LanceDataset.commit(latest.dataset, transaction, max_retries=0)
+    return Table(path, dataset)
 
 
 def version_file(table: Table) -> str:
@@ -289,11 +289,11 @@ def version_file(table: Table) -> str:
 
 def data_files(parent: Table, fragments: Sequence[FragmentMetadata]) -> tuple[str, ...]:
     """Return the files fragments are made of; large blobs lie in a folder beside theirs."""
-    found: list[str] = []
+    paths: list[str] = []
     for name in (file_name(item) for fragment in fragments for item in fragment.files):
         beside = f"data/{name.removesuffix('.lance')}"
-        found += [f"data/{name}", *(f"{beside}/{blob}" for blob in sorted(_names(parent, beside)))]
-    return tuple(found)
+        paths += [f"data/{name}", *(f"{beside}/{blob}" for blob in sorted(_names(parent, beside)))]
+    return tuple(paths)
 
 
 def deletion_files(parent: Table, fragments: Sequence[FragmentMetadata]) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Judges what a table's versions above the published one mean. Every caller asks here.
 
-Lance keeps one line of versions per table; the manifest names one of them. Versions above it are
-an interrupted write of this engine, maintenance by another program, rows of another program, or
-nothing that can be read. What to do about each verdict is the caller's decision; the table of
-verdicts and callers is in docs/operations.md.
+Lance numbers the versions of a branch of a table in one sequence; the manifest names one of them.
+Versions above it are an interrupted write of this engine, maintenance by another program, rows of
+another program, or nothing that can be read. What to do about each verdict is the caller's
+decision; the table of verdicts and callers is in docs/operations.md.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ def judge(published: int, head: int, authors: Iterable[Author]) -> Standing:
         return Standing.BEHIND
     if head == published:
         return Standing.CURRENT
-    found = set(authors)
-    if Author.UNKNOWN in found:
+    makers = set(authors)
+    if Author.UNKNOWN in makers:
         return Standing.UNREADABLE
-    if Author.ROWS in found:
+    if Author.ROWS in makers:
         return Standing.FOREIGN
-    if found == {Author.MAINTENANCE} or found == {Author.MAINTENANCE, Author.SETTINGS}:
+    if makers == {Author.MAINTENANCE} or makers == {Author.MAINTENANCE, Author.SETTINGS}:
         return Standing.MAINTENANCE
     # Settings alone are not worth keeping, and maintenance above unpublished rows of an
     # interrupted write cannot be kept without them.
@@ -121,15 +121,15 @@ def standing(
     return TableStanding(path=path, published=published, head=head, verdict=verdict, notes=notes)
 
 
-def refuse_drift(found: TableStanding) -> None:
+def refuse_drift(state: TableStanding) -> None:
     """Raise `DriftError` for a table that only a person can judge."""
-    if found.verdict in (Standing.CURRENT, *UNDOABLE):
+    if state.verdict in (Standing.CURRENT, *UNDOABLE):
         return
     raise DriftError(
-        table_path=found.path,
-        verdict=str(found.verdict),
-        published_version=found.published,
-        head_version=found.head,
+        table_path=state.path,
+        verdict=str(state.verdict),
+        published_version=state.published,
+        head_version=state.head,
     )
 
 

@@ -88,10 +88,10 @@ def fragment_signature(fragment: LanceFragment) -> str:
 
 def fragment_of(dataset: LanceDataset, number: int) -> LanceFragment:
     """Return a fragment of a version by its number. Raises `StorageError`."""
-    found = dataset.get_fragment(number)
-    if found is None:
+    fragment = dataset.get_fragment(number)
+    if fragment is None:
         raise StorageError(f"{dataset.uri} has no fragment {number} at version {dataset.version}")
-    return found
+    return fragment
 
 
 def primary_key_field(name: str) -> pa.Field:
@@ -270,8 +270,8 @@ class Table:
 
     def transaction_uuid(self) -> str:
         """Return the identity of the transaction that made this version, empty if unreadable."""
-        found = self._transaction()
-        return "" if found is None else str(found.uuid)
+        transaction = self._transaction()
+        return "" if transaction is None else str(transaction.uuid)
 
     def made_by_engine(self) -> bool:
         """Whether the transaction of this version carries an operation id of ours."""
@@ -297,10 +297,10 @@ class Table:
 
     def field_id(self, name: str) -> int:
         """Return the number of a column: it stays when the column is renamed."""
-        found = self.dataset.lance_schema.field(name)
-        if found is None:
+        field = self.dataset.lance_schema.field(name)
+        if field is None:
             raise StorageError(f"{self.path} has no column '{name}'")
-        return int(found.id())
+        return int(field.id())
 
     def index_fragments(self, name: str) -> set[int]:
         """Return the ids of the fragments an index covers; empty when it does not exist."""
@@ -337,8 +337,8 @@ class Tables:
 
     def open(self, path: str, version: int) -> Table:
         """Open a table at a version: no listing, and free when it was used recently."""
-        if (found := self._open.get((path, version))) is not None:
-            return found
+        if (table := self._open.get((path, version))) is not None:
+            return table
         count("data_opens_pinned")
         try:
             with translated(f"opening {path} at version {version}"):
@@ -413,8 +413,8 @@ class Tables:
         """
         if not self._has_versions(path):
             return
-        found = self.open_latest(path)
-        if found.version == 1 and found.made_by_engine() and found.count_rows() == 0:
+        table = self.open_latest(path)
+        if table.version == 1 and table.made_by_engine() and table.count_rows() == 0:
             self.forget(path, below=2)
             self.files.remove(self.folder(path))
 

@@ -18,7 +18,7 @@ _NAME = re.compile(r"(\d{20})\.manifest\Z")
 _MAGIC = b"LANC"
 ASIDE = "_torn"
 BESIDE = 1 << 63
-"""Numbers from here on are versions beside the line of versions, made for reading only."""
+"""Numbers from here on are versions beside those of a branch of a table, made for reading only."""
 
 
 def newest_version(files: Files, folder: str) -> int:
@@ -35,8 +35,8 @@ def versions_on_disk(files: Files, folder: str) -> dict[int, str]:
 
 
 def _versions(names: list[str]) -> dict[int, str]:
-    found = ((version_of(name), name) for name in names)
-    return {version: name for version, name in found if version is not None}
+    pairs = ((version_of(name), name) for name in names)
+    return {version: name for version, name in pairs if version is not None}
 
 
 def version_name(version: int) -> str:
@@ -47,7 +47,7 @@ def version_name(version: int) -> str:
 
 
 def is_beside(name: str) -> bool:
-    """Whether a file of the versions folder is a version beside the line of versions."""
+    """Whether a file of the versions folder is a version beside those of a branch of a table."""
     return name.startswith("d") and name.endswith(".manifest")
 
 

@@ -128,8 +128,8 @@ def _places(parent: Table, ids: pa.ChunkedArray) -> pa.Table:
     """Return id, row id and address of those of the ids that a live row has."""
     total = parent.count_rows()
     if len(ids) * SCAN_SHARE > total:
-        found = parent.scan(columns=["id"], row_id=True, row_address=True)
-        return found.filter(pc.is_in(found["id"], value_set=ids.combine_chunks()))
+        rows = parent.scan(columns=["id"], row_id=True, row_address=True)
+        return rows.filter(pc.is_in(rows["id"], value_set=ids.combine_chunks()))
     listed = ids.to_pylist()
     return pa.concat_tables(
         parent.scan(
@@ -157,7 +157,7 @@ def _written(parent: Table, rows: pa.Table, known: pa.Table) -> list[FragmentMet
             max_rows_per_file=ROWS_PER_FILE_MAX,
         )
     kept = known["_rowid"].combine_chunks()
-    found: list[FragmentMetadata] = []
+    fragments: list[FragmentMetadata] = []
     start = 0
     for fragment in transaction.operation.fragments:
         own = kept[start : start + fragment.physical_rows]
@@ -165,8 +165,8 @@ def _written(parent: Table, rows: pa.Table, known: pa.Table) -> list[FragmentMet
         if len(own):
             # Rows after these get new ids when the version is made.
             fragment = replace(fragment, row_id_meta=RowIdSequence(own).to_inline_metadata())
-        found.append(fragment)
-    return found
+        fragments.append(fragment)
+    return fragments
 
 
 def _field_ids(fields: Sequence[Any]) -> Iterator[int]:

@@ -36,8 +36,8 @@ def shorten(result: RewriteResult) -> RewriteResult:
     if not changed:
         return result
     text = json.dumps(known)
-    found: RewriteResult = RewriteResult.from_json(text)  # type: ignore[attr-defined]  # a stub gap
-    return found
+    short: RewriteResult = RewriteResult.from_json(text)  # type: ignore[attr-defined]  # a stub gap
+    return short
 
 
 def join_runs(runs: list[Run], limit: int) -> list[Run]:
@@ -49,7 +49,7 @@ def join_runs(runs: list[Run], limit: int) -> list[Run]:
 
 def decode_runs(data: bytes) -> list[Run] | None:
     """Read runs from their protobuf form; None for any form not known here."""
-    found: list[Run] = []
+    runs: list[Run] = []
     try:
         for number, run in values(data):
             parts = dict(values(run)) if number == 1 and isinstance(run, bytes) else {}
@@ -63,10 +63,10 @@ def decode_runs(data: bytes) -> list[Run] | None:
             start, end = bounds.get(1, 0), bounds.get(2)
             if not isinstance(start, int) or not isinstance(end, int) or end <= start:
                 return None
-            found.append((end - start, version))
+            runs.append((end - start, version))
     except (IndexError, ValueError):
         return None
-    return found
+    return runs
 
 
 def encode_runs(runs: list[Run]) -> bytes:

@@ -80,14 +80,14 @@ def read_delta(
     part: DeltaPart, columns: Sequence[str], *, blob_bytes: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a part, batch by batch."""
-    found = read_fragments(
+    batches = read_fragments(
         part.folder, part.version, [part.fragment], columns, blob_bytes=blob_bytes
     )
     if part.places is None:
-        yield from found
+        yield from batches
         return
     wanted, start = np.array(part.places, np.int64), 0
-    for batch in found:
+    for batch in batches:
         inside = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
         start += batch.num_rows
         if len(inside):
@@ -174,9 +174,9 @@ def rewrite_fragments(folder: str, version: int, rows: NewRows) -> tuple[list[st
     """
     with translated(f"writing {folder}"):
         dataset = _opened(folder, version)
-    found = rewrite_rows(Table(folder, dataset), rows)
-    fragments = [json.dumps(item.to_json()) for item in found.fragments]
-    return fragments, found.places.astype(np.uint64).tobytes(), found.added
+    rewritten = rewrite_rows(Table(folder, dataset), rows)
+    fragments = [json.dumps(item.to_json()) for item in rewritten.fragments]
+    return fragments, rewritten.places.astype(np.uint64).tobytes(), rewritten.added
 
 
 def compact(folder: str, version: int, task: str) -> str:
@@ -189,9 +189,9 @@ def compact(folder: str, version: int, task: str) -> str:
 
 def compacted(result: str) -> RewriteResult:
     """Return the result of a worker's compaction as `commit_rewrite` wants it."""
-    found: RewriteResult
-    found = RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
-    return found
+    compaction: RewriteResult
+    compaction = RewriteResult.from_json(result)  # type: ignore[attr-defined]  # a stub gap
+    return compaction
 
 
 def build_index(folder: str, version: int, part: IndexPart) -> bytes:
@@ -202,8 +202,8 @@ def build_index(folder: str, version: int, part: IndexPart) -> bytes:
 
 def built_index(answer: bytes) -> Index:
     """Return what `build_index` answered."""
-    found: Index = pickle.loads(answer)  # noqa: S301 - from our own worker
-    return found
+    index: Index = pickle.loads(answer)  # noqa: S301 - from our own worker
+    return index
 
 
 def joined_rewrites(parts: Sequence[tuple[list[str], bytes, int]]) -> Rewritten:

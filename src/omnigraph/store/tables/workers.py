@@ -86,9 +86,9 @@ def rewrite(table: Table, tasks: Sequence[Any]) -> list[Any]:
 
 
 def indexed_elsewhere(table: Table) -> set[int]:
-    """Return the fragments that an index in the folder of another line of versions covers.
+    """Return the fragments that an index in the folder of another branch of the table covers.
 
-    They stay as they are: rewriting them would make Lance write that index anew in this line's
+    They stay as they are: rewriting them would make Lance write that index anew in this branch's
     folder, and look for it in the other's.
     """
     return {

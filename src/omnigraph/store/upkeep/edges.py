@@ -22,10 +22,10 @@ def edge_file(tables: Tables, pin: Pin) -> str:
 def stale_edges(tables: Tables, roots: Container[str], *, older_than_s: float) -> list[Leftover]:
     """Return old files about tables that are not among these, and those left half-written."""
     folder = tables.folder(EDGES)
-    found: list[Leftover] = []
+    leftovers: list[Leftover] = []
     for entry in list(tables.files.entries(folder)):
         name, mark, _rest = entry.path.removeprefix(f"{folder}/").partition(EDGE_FILE)
         # What has no mark is a folder.
         if mark and name not in roots and now_s() - entry.changed_at_s > older_than_s:
-            found.append(Leftover(entry.path, entry.size_bytes, entry.changed_at_s))
-    return found
+            leftovers.append(Leftover(entry.path, entry.size_bytes, entry.changed_at_s))
+    return leftovers

@@ -61,20 +61,20 @@ def read_floors(files: Files, root: str) -> Floors:
     return Floors(data, _decoded(data, root))
 
 
-def write_floors(files: Files, root: str, before: Floors, found: Mapping[str, Floor]) -> Floors:
+def write_floors(files: Files, root: str, before: Floors, floors: Mapping[str, Floor]) -> Floors:
     """Replace the floors; they are durable when this returns. Needs the control slot.
 
     Raises `ConflictError` when they are no longer those that were read: an owner that lost its
     slot without knowing can do nothing to what another cleanup wrote.
     """
-    if before.data is None and all(floor.version <= 1 for floor in found.values()):
+    if before.data is None and all(floor.version <= 1 for floor in floors.values()):
         # Nothing is given up yet.
         return before
-    branches = {name: (floor.version, floor.kept) for name, floor in sorted(found.items())}
+    branches = {name: (floor.version, floor.kept) for name, floor in sorted(floors.items())}
     data = msgspec.json.encode(_Stored(format=FLOORS_FORMAT, branches=branches))
     if data != before.data and not files.replace_if(_path(root), before.data, data, sync=True):
         raise ConflictError("another cleanup is running", hint="try again")
-    return Floors(data, dict(found))
+    return Floors(data, dict(floors))
 
 
 def _path(root: str) -> str:

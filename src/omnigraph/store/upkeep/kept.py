@@ -49,24 +49,24 @@ class KeptFile(Struct, frozen=True):
 
     def part(self, name: str) -> memoryview | None:
         """Return a part; None when the file has none or it is damaged."""
-        found = self.parts.get(name)
-        if found is None:
+        part = self.parts.get(name)
+        if part is None:
             return None
         with contextlib.suppress(StorageError):
-            data = self._read(found.start, found.size)
-            if len(data) == found.size and zlib.crc32(data) == found.checksum:
+            data = self._read(part.start, part.size)
+            if len(data) == part.size and zlib.crc32(data) == part.checksum:
                 return memoryview(data)
         return None
 
     def arrays(self, kinds: Mapping[str, str]) -> dict[str, NDArray[Any]] | None:
         """Return the parts of these names as arrays of these kinds; None without all of them."""
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for name, kind in kinds.items():
             data = self.part(name)
             if data is None:
                 return None
-            found[name] = np.frombuffer(data, kind)
-        return found
+            arrays[name] = np.frombuffer(data, kind)
+        return arrays
 
 
 def pack(about: Struct, parts: Mapping[str, bytes | memoryview]) -> bytes:

@@ -57,13 +57,13 @@ def orphan_files(tables: Tables, root: str, *, older_than_s: float) -> list[Left
     if not old:
         return []
     # The newest version names most files; only what is left is worth a look at all others.
-    used = _named(tables, root, [tables.open_latest(root).version])
+    used = _file_stems(tables, root, [tables.open_latest(root).version])
     old = [item for item in old if item.stem not in used]
     if not old:
         return []
     try:
         for line in [root, *_branches(tables, root, folder)]:
-            used |= _named(tables, line, stored_versions(tables, line))
+            used |= _file_stems(tables, line, stored_versions(tables, line))
     except OmniGraphError:
         # A version that cannot be read may name any file.
         return []
@@ -79,13 +79,13 @@ def _old(
     tables: Tables, folder: str, owner: Callable[[str], str | None], older_than_s: float
 ) -> list[Leftover]:
     """Return what nothing was changed in for a while; `owner` says to what a name belongs."""
-    found: dict[str, Leftover] = {}
+    leftovers: dict[str, Leftover] = {}
     for entry in tables.files.entries(folder):
         name = owner(entry.path.removeprefix(f"{folder}/"))
         if name is not None:
-            found.setdefault(name, Leftover(f"{folder}/{name}")).take_in(entry)
+            leftovers.setdefault(name, Leftover(f"{folder}/{name}")).take_in(entry)
     now = now_s()
-    return [item for _, item in sorted(found.items()) if now - item.changed_at_s > older_than_s]
+    return [item for _, item in sorted(leftovers.items()) if now - item.changed_at_s > older_than_s]
 
 
 def _data_path(name: str) -> str | None:
@@ -97,13 +97,13 @@ def _data_path(name: str) -> str | None:
 
 
 def _branches(tables: Tables, root: str, folder: str) -> Iterator[str]:
-    """Yield every line of versions there is, whether or not a ref still names it."""
+    """Yield every branch of the table, whether or not a ref still names it."""
     trees = f"{folder}/{TREE}"
     for path in datasets_below(tables.files, trees):
         yield branch_path(root, path.removeprefix(f"{trees}/"))
 
 
-def _named(tables: Tables, path: str, versions: list[int]) -> set[str]:
+def _file_stems(tables: Tables, path: str, versions: list[int]) -> set[str]:
     return {
         file_name(item).removesuffix(_DATA)
         for version in versions

@@ -56,12 +56,12 @@ def versions_and_beside(tables: Tables, path: str) -> tuple[list[int], list[str]
 def version_times_us(tables: Tables, path: str) -> dict[int, int]:
     """Return when each version a dataset still has was made, in microseconds."""
     folder = f"{tables.folder(path)}/_versions"
-    found: dict[int, int] = {}
+    times_us: dict[int, int] = {}
     for entry in tables.files.entries(folder):
         version = version_of(entry.path.rpartition("/")[2])
         if version is not None:
-            found[version] = int(entry.changed_at_s * 1e6)
-    return found
+            times_us[version] = int(entry.changed_at_s * 1e6)
+    return times_us
 
 
 def remove_versions(
@@ -77,8 +77,8 @@ def remove_versions(
     with translated(f"cleaning up {path}"):
         dataset: Any = tables.open_latest(path).dataset
         run = dataset.explain_cleanup_old_versions if dry_run else dataset.cleanup_old_versions
-        found = run(versions=list(versions), error_if_tagged_old_versions=False)
-    stats = found.stats if dry_run else found
+        report = run(versions=list(versions), error_if_tagged_old_versions=False)
+    stats = report.stats if dry_run else report
     return Reclaimed(versions=int(stats.old_versions), bytes=int(stats.bytes_removed))
 
 
@@ -95,7 +95,7 @@ def orphan_forks(
     if used.issuperset(names):
         return []
     now = now_s()
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     held: set[str | None] = set()
     refs = read_branches(tables.files, folder, names)
     for wave in deletable_together(refs, name=lambda ref: ref.name):
@@ -106,8 +106,8 @@ def orphan_forks(
                 removed.append(ref.name)
             else:
                 held.add(ref.parent)
-        found.append(removed)
-    return found
+        groups.append(removed)
+    return groups
 
 
 def remove_forks(tables: Tables, root: str, groups: Iterable[Sequence[str]]) -> int:
@@ -157,12 +157,12 @@ def slashes(name: str) -> list[int]:
 
 def datasets_below(files: Files, folder: str) -> dict[str, float]:
     """Return the datasets below a folder, with the time of their last change (seconds)."""
-    found: dict[str, float] = {}
+    datasets: dict[str, float] = {}
     for item in files.entries(folder):
         path, separator, _name = f"{item.path}/".rpartition("/_versions/")
         if separator:
-            found[path] = max(found.get(path, 0.0), item.changed_at_s)
-    return found
+            datasets[path] = max(datasets.get(path, 0.0), item.changed_at_s)
+    return datasets
 
 
 def tree_bytes(tables: Tables, folder: str) -> int:

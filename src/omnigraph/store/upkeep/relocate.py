@@ -45,9 +45,9 @@ def relocate_branches(files: Files, root: str) -> int:
     for path in _version_files(files, f"{root}/{TREE}"):
         data = files.read(path)
         try:
-            found = None if data is None else relocated(data, root)
-            if found is not None:
-                files.replace(path, found, sync=True)
+            moved = None if data is None else relocated(data, root)
+            if moved is not None:
+                files.replace(path, moved, sync=True)
                 changed += 1
         except (ValueError, LookupError, struct.error) as error:
             raise StorageError(f"cannot read {path}: {error}") from error

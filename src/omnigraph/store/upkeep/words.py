@@ -55,7 +55,7 @@ def stale_words(tables: Tables, *, older_than_s: float) -> list[Leftover]:
     """Return files of words whose data files are gone, and old ones that cannot be read."""
     folder = tables.folder(WORDS)
     there: dict[str, set[str]] = {}
-    found: list[Leftover] = []
+    leftovers: list[Leftover] = []
     for entry in list(tables.files.entries(folder)):
         root, _slash, name = entry.path.removeprefix(f"{folder}/").rpartition("/")
         if WORD_FILE not in name:
@@ -64,8 +64,8 @@ def stale_words(tables: Tables, *, older_than_s: float) -> list[Leftover]:
         if root not in there:
             there[root] = _data_files_in(tables, root)
         if _is_stale(tables, entry, there[root], older_than_s):
-            found.append(Leftover(entry.path, entry.size_bytes, entry.changed_at_s))
-    return found
+            leftovers.append(Leftover(entry.path, entry.size_bytes, entry.changed_at_s))
+    return leftovers
 
 
 def _is_stale(tables: Tables, entry: Entry, there: set[str], older_than_s: float) -> bool:
