@@ -13,7 +13,7 @@ import pyarrow as pa
 from omnigraph.limits import SERVER_MEMORY_KEPT_BYTES, SERVER_MEMORY_LOOK_S
 from omnigraph.read.memory import return_memory
 
-_M_ARENA_MAX = -8
+_M_MXFAST, _M_ARENA_MAX = 1, -8
 ARENAS = 2
 
 
@@ -26,8 +26,12 @@ def save_memory(environ: Mapping[str, str]) -> None:
     if "ARROW_DEFAULT_MEMORY_POOL" not in environ:
         pa.set_memory_pool(pa.system_memory_pool())
     library = ctypes.CDLL(None)
-    if "MALLOC_ARENA_MAX" not in environ and hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, ARENAS)
+    if hasattr(library, "mallopt"):
+        if "MALLOC_ARENA_MAX" not in environ:
+            library.mallopt(_M_ARENA_MAX, ARENAS)
+        # Small pieces that are free are joined with what is free beside them: else the next ones
+        # come from ever new pages, and holes stay between those that are kept.
+        library.mallopt(_M_MXFAST, 0)
 
 
 def give_memory_back() -> None:
