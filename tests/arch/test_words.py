@@ -1,4 +1,4 @@
-"""Messages and pages use plain, standard terms and name who acts.
+"""Messages and pages use plain, standard terms and name who acts; variables say what they hold.
 
 A message is any text in the source that is not a docstring. Names of programs, types and test data
 may be anything; the patterns below are whole phrases that a reader would have to puzzle over.
@@ -26,6 +26,10 @@ UNPLAIN = {
     "an article before a vowel": r"\ba (?:int|integer|edge|id|object|array|index|actor)\b",
     "'all the time' for 'kept'": r"\b(?:all the time|again and again)\b",
 }
+VAGUE = {"found", "res", "ret", "tmp", "val", "obj"}
+"""Names of variables that fit any value."""
+# The version that was found, beside the one that is supported.
+_MEANT = {("errors.py", "found")}
 _PATTERNS = {why: re.compile(pattern, re.IGNORECASE) for why, pattern in UNPLAIN.items()}
 _CODE_SPAN = re.compile(r"(`+).+?\1")
 # Words of other people, and the record of what was said before.
@@ -44,6 +48,24 @@ def test_messages_are_plain() -> None:
         for why in unplain(text)
     ]
     assert not problems, report("messages to reword", problems)
+
+
+def test_variables_say_what_they_hold() -> None:
+    problems = [
+        f"{place(path, line)}: {name}"
+        for path in files_under(PACKAGE, "*.py")
+        for line, name in _variables(path)
+        if name in VAGUE and (path.name, name) not in _MEANT
+    ]
+    assert not problems, report("variables to rename", problems)
+
+
+def _variables(path: Path) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
 
 
 def test_pages_are_plain() -> None:

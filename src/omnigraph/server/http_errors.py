@@ -62,15 +62,15 @@ class Failure:
 class KnownFailure(Exception):
     """A failure of another process, which said already what the client is told."""
 
-    def __init__(self, found: Failure) -> None:
-        super().__init__(str(found.body.get("error")))
-        self.found = found
+    def __init__(self, told: Failure) -> None:
+        super().__init__(str(told.body.get("error")))
+        self.told = told
 
 
 def failure(error: BaseException) -> Failure:
     """Return what a client is told about an error. What is not ours says nothing of itself."""
     if isinstance(error, KnownFailure):
-        return error.found
+        return error.told
     if isinstance(error, HttpProblem):
         body = problem_body(error.status, error.message, type_=error.type)
         return Failure(status=error.status, body=body, headers=error.headers)

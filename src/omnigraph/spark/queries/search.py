@@ -98,17 +98,17 @@ class Predicates:
     """Text predicates of a plan, by the names of the columns that stand for them."""
 
     constant: Callable[[Expression], Any]
-    found: dict[TextMatch, str] = field(default_factory=dict)
+    names: dict[TextMatch, str] = field(default_factory=dict)
     columns: dict[str, Computed] = field(default_factory=dict)
 
     def replaced(self, match: Expression) -> Expression | None:
         """Return a condition on a computed column that means the same as a text predicate."""
         if not isinstance(match, TextMatch):
             return None
-        if match not in self.found:
-            name = self.found[match] = f"{COMPUTED}{len(self.found)}"
+        if match not in self.names:
+            name = self.names[match] = f"{COMPUTED}{len(self.names)}"
             self.columns[name] = Matches(match.property, text_query(match, self.constant))
-        column = PropertyOf(variable=match.variable, property=self.found[match], type=match.type)
+        column = PropertyOf(variable=match.variable, property=self.names[match], type=match.type)
         # Null where it does not match: so a variable an optional block left null does not either.
         return IsNull(operand=column, negated=True)
 
