@@ -6,7 +6,7 @@ import ctypes
 import gc
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -34,13 +34,25 @@ def save_memory(environ: Mapping[str, str]) -> None:
         library.mallopt(_M_MXFAST, 0)
 
 
-def give_memory_back() -> None:
+def resident_bytes() -> int | None:
+    """Return the memory this process holds; None where that cannot be asked."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as told:
+            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
+
+
+def give_memory_back(
+    resident: Callable[[], int | None] = resident_bytes,
+    give_back: Callable[[], None] = return_memory,
+) -> None:
     """Let a thread give memory back that many small requests, or connections, have left behind."""
-    threading.Thread(target=_look, name="memory", daemon=True).start()
+    threading.Thread(target=_look, args=(resident, give_back), name="memory", daemon=True).start()
 
 
-def _look() -> None:
-    kept = now = resident_bytes()
+def _look(resident: Callable[[], int | None], give_back: Callable[[], None]) -> None:
+    kept = now = resident()
     never = threading.Event()
     never.wait(SERVER_MEMORY_LOOK_S)
     # What is there by now stays: without it, looking for cycles takes no time worth mentioning.
@@ -51,16 +63,7 @@ def _look() -> None:
         if abs(now - kept) > SERVER_MEMORY_KEPT_BYTES:
             # Clients that hung up leave tasks and errors behind that refer to each other.
             gc.collect()
-            return_memory()
-            kept = resident_bytes()
+            give_back()
+            kept = resident()
         never.wait(SERVER_MEMORY_LOOK_S)
-        now = resident_bytes()
-
-
-def resident_bytes() -> int | None:
-    """Return the memory this process holds; None where that cannot be asked."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as told:
-            return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
+        now = resident()

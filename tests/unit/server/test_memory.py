@@ -12,28 +12,31 @@ MIB = 1024 * 1024
 
 
 def test_memory_is_given_back_when_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = {"mib": 100}
+    held: dict[str, int | None] = {"mib": 100}
     looks, given_back = threading.Semaphore(0), list[int]()
 
-    def resident() -> int:
+    def resident() -> int | None:
         looks.release()
-        return held["mib"] * MIB
+        return None if held["mib"] is None else held["mib"] * MIB
 
     def give_back() -> None:
+        assert held["mib"] is not None
         given_back.append(held["mib"])
         held["mib"] -= 10
 
     def wait_for_looks() -> None:
+        while looks.acquire(blocking=False):
+            pass  # Those were before.
         for _look in range(6):
             assert looks.acquire(timeout=20)
 
     monkeypatch.setattr(memory, "SERVER_MEMORY_LOOK_S", 0.005)
     monkeypatch.setattr(memory, "SERVER_MEMORY_KEPT_BYTES", 8 * MIB)
-    monkeypatch.setattr(memory, "resident_bytes", resident)
-    monkeypatch.setattr(memory, "return_memory", give_back)
     # What tests leave behind is not to stay for ever.
     monkeypatch.setattr("omnigraph.server.memory.gc.freeze", lambda: None)
-    memory.give_memory_back()
+    before = set(threading.enumerate())
+    memory.give_memory_back(resident, give_back)
+    (thread,) = (item for item in set(threading.enumerate()) - before if item.name == "memory")
     wait_for_looks()
     assert given_back == []
     held["mib"] = 107
@@ -52,11 +55,9 @@ def test_memory_is_given_back_when_it_has_grown(monkeypatch: pytest.MonkeyPatch)
     wait_for_looks()
     assert given_back == [120, 90, 92], "it has grown since then"
     # The thread ends where nothing can be asked any more.
-    monkeypatch.setattr(memory, "resident_bytes", lambda: None)
-    for thread in threading.enumerate():
-        if thread.name == "memory":
-            thread.join(20)
-            assert not thread.is_alive()
+    held["mib"] = None
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def test_the_memory_of_this_process_is_known() -> None:
