@@ -243,7 +243,9 @@ class _Kept:
             self._held.clear()
         for entity, tables, places in self._held.values():
             lines = np.concatenate(places)
-            _write_rows(self._job, self._parsed, entity, pa.concat_tables(tables), lines)
+            # As one piece: rows of many small files would be read in as small steps from then on.
+            rows = pa.concat_tables(tables).combine_chunks()
+            _write_rows(self._job, self._parsed, entity, rows, lines)
         self._held.clear()
         self._rows = self._bytes = 0
         # Otherwise the allocator keeps what the largest chunk took, once for each size.
