@@ -177,6 +177,14 @@ class TextTable:
             return JOIN_CHUNK_ROWS * JOIN_THREADS
         return max(JOIN_CHUNK_ROWS, JOIN_LONG_SHARE * len(self._long))
 
+    def has_duplicates(self) -> bool:
+        """Whether some text stands at several places; null is none."""
+        if self._long is not None:
+            given = self._long.drop_null()
+            return len(given.unique()) < len(given)
+        first = self._table.first
+        return bool(((first >= 0) & (first != np.arange(len(first)))).any())
+
     def find(self, texts: Column) -> Rows:
         """Return one place of each text, -1 where it has none."""
         if self._long is not None:

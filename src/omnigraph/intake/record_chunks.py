@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,7 @@ from omnigraph.limits import (
     SPARK_FRAME_ROWS,
 )
 from omnigraph.rows.problems import Problems
-from omnigraph.store import is_object, readable
+from omnigraph.store import is_object, open_file, readable
 
 Skip = Callable[[int], bool] | None
 
@@ -102,7 +104,10 @@ def parquet_tables(path: str, start: int = 0, stop: int | None = None) -> Iterat
 
 def _parquet_file(path: str) -> pq.ParquetFile:
     """Open a Parquet file; of large row groups some of each column is read ahead, not all of it."""
-    file = pq.ParquetFile(readable(path))
+    source = _parquet_source(path)
+    if isinstance(source, pa.BufferReader):
+        return pq.ParquetFile(source, pre_buffer=False)
+    file = pq.ParquetFile(source)
     meta = file.metadata
     sizes = (meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
     if max(sizes, default=0) <= COLUMN_CHUNK_BYTES:
@@ -110,6 +115,20 @@ def _parquet_file(path: str) -> pq.ParquetFile:
     file.close()
     buffer_bytes = OBJECT_READ_BYTES if is_object(path) else LOAD_BLOCK_BYTES // 4
     return pq.ParquetFile(readable(path), metadata=meta, pre_buffer=False, buffer_size=buffer_bytes)
+
+
+def _parquet_source(path: str) -> pa.BufferReader | IO[bytes] | str:
+    """Return what a file is read from; a small one is in memory.
+
+    It takes one read instead of one for its end and one for each column.
+    """
+    handle = open_file(path)
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(0)
+    if size > LOAD_BLOCK_BYTES and is_object(path):
+        return handle
+    with handle:
+        return path if size > LOAD_BLOCK_BYTES else pa.BufferReader(handle.read(size))
 
 
 def _parquet_batches(
@@ -128,6 +147,10 @@ def _parquet_batches(
             batch_rows = min(batch_rows, rows_at_once(group.total_byte_size, group.num_rows))
         before += group.num_rows
     if not groups:
+        return
+    if before <= batch_rows and (start, stop) == (0, before):
+        # The only batch: without the machinery that reads several ahead.
+        yield from file.read(use_threads=False).combine_chunks().to_batches()
         return
     for batch in file.iter_batches(batch_size=batch_rows, row_groups=groups):
         low, high = max(start - at, 0), min(stop - at, batch.num_rows)

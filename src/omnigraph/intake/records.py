@@ -50,6 +50,11 @@ class Records(Struct, kw_only=True):
         """How many records there are."""
         return len(self.lines)
 
+    @property
+    def size_bytes(self) -> int:
+        """How much memory columns take; 0 for objects."""
+        return 0 if self.table is None else int(self.table.nbytes)
+
     def names(self) -> list[str]:
         """Return the columns, or all members that occur."""
         if self.table is not None:

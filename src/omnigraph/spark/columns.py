@@ -69,18 +69,20 @@ def missing_keys(
 
 def repeats_ids(units: Sequence[Unit]) -> bool:
     """Whether some id that was given stands in several rows of some units."""
-    ids = [batch.column("id") for unit in units for batch in key_batches(unit)]
-    given = pa.chunked_array(ids, pa.string()).drop_null()
-    return len(given.unique()) < len(given)
+    ids = [part for unit in units for part in _texts(replace(unit, columns=("id",)))]
+    return TextTable(pa.chunked_array(ids, pa.string())).has_duplicates()
 
 
 def _texts(unit: Unit) -> Iterator[pa.Array]:
     """Yield the keys of a unit, as text, in the order of `key_batches`."""
     wanted = list(dict.fromkeys(unit.columns))
     for item in unit.files:
-        more = [] if item.dropped is None and item.ids is None else ["id", LINE, GENERATED]
+        changed = item.dropped is not None or item.ids is not None
+        more = ["id", LINE, GENERATED] if changed else [GENERATED] if unit.given_only else []
         names = list(dict.fromkeys([*wanted, *more]))
         rows = _with_ids(feather.read_table(readable(item.path), columns=names), item)
+        if unit.given_only:
+            rows = rows.filter(pc.invert(rows[GENERATED]))
         for batch in rows.combine_chunks().to_batches():
             yield _key(unit.entity, unit.columns, batch)
     if unit.fragments:

@@ -31,7 +31,12 @@ from omnigraph.intake.record_chunks import (
     table_records,
 )
 from omnigraph.intake.records import Chunk, Records, joined_records, open_input
-from omnigraph.limits import COLUMN_CHUNK_BYTES, LOAD_CHUNK_BYTES, SPARK_FRAME_ROWS
+from omnigraph.limits import (
+    COLUMN_BATCH_ROWS,
+    COLUMN_CHUNK_BYTES,
+    LOAD_CHUNK_BYTES,
+    SPARK_FRAME_ROWS,
+)
 from omnigraph.rows import Problem, Problems
 from omnigraph.rows.embeddings import Embeddings
 from omnigraph.rows.validate import check_values
@@ -182,13 +187,72 @@ def piece_records(piece: Piece, problems: Problems) -> tuple[Records, int] | Non
 
 def _parse_records(piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
     before = 0
+    small = _Neighbours(piece, job, parsed, kept)
     for part in piece.parts:
         parsed.lines.append(0)
         for chunk in part_chunks(piece, part, before, job.problems_max):
             parsed.lines[-1] = chunk.lines
             parsed.broken |= chunk.broken
-            _add_records(piece, part, job, chunk, before, parsed, kept)
+            small.add(part, chunk, before)
         before += parsed.lines[-1]
+    small.take_in()
+
+
+class _Neighbours:
+    """Chunks of small files that become rows together: each alone costs more than its rows do."""
+
+    def __init__(self, piece: Piece, job: Job, parsed: Parsed, kept: _Kept) -> None:
+        self._piece = piece
+        self._job = job
+        self._parsed = parsed
+        self._kept = kept
+        self._held: list[tuple[Part, Chunk, int]] = []
+        self._rows = self._bytes = 0
+
+    def add(self, part: Part, chunk: Chunk, before: int) -> None:
+        """Hold a chunk, or take in those held first if it does not fit to them."""
+        rows, size = chunk.records.size, chunk.records.size_bytes
+        full = self._rows + rows > COLUMN_BATCH_ROWS or self._bytes + size > COLUMN_CHUNK_BYTES
+        if self._held and (full or not _alike(self._held[-1][1], chunk)):
+            self.take_in()
+        self._held.append((part, chunk, before))
+        self._rows += rows
+        self._bytes += size
+
+    def take_in(self) -> None:
+        """Turn the chunks held into rows; one by one if anything is wrong with them."""
+        held, self._held = self._held, []
+        self._rows = self._bytes = 0
+        if len(held) > 1 and self._together(held):
+            return
+        for part, chunk, before in held:
+            _add_records(self._piece, part, self._job, chunk, before, self._parsed, self._kept)
+
+    def _together(self, held: Sequence[tuple[Part, Chunk, int]]) -> bool:
+        piece, problems = self._piece, Problems()
+        entity = self._job.schema.catalog.entity_named(piece.type_name or "")
+        records = joined_records(
+            [
+                replace(chunk.records, lines=chunk.records.lines + before)
+                for _part, chunk, before in held
+            ]
+        )
+        frame, at = piece.reading.rows(entity, records, problems)
+        rows = piece.reading.fitted(entity, frame, _Lines(at), problems)
+        if rows is None:
+            return False
+        self._kept.add(entity, rows, at)
+        return True
+
+
+def _alike(one: Chunk, other: Chunk) -> bool:
+    """Whether the records of two chunks have the same columns, and nothing is wrong with them."""
+    if one.problems.items or other.problems.items:
+        return False
+    first, second = one.records.table, other.records.table
+    if first is None or second is None or one.records.texts != other.records.texts:
+        return False
+    return bool(first.schema.equals(second.schema))
 
 
 def _add_records(

@@ -41,3 +41,10 @@ def test_many_texts_are_found_by_several_threads(width: int) -> None:
     found = TextTable(pa.array(texts[::2])).find(pa.array(texts))
     assert found[::2].tolist() == list(range(len(texts[::2])))
     assert set(found[1::2].tolist()) == {-1}
+
+
+@given(texts=st.lists(st.none() | TEXTS, max_size=20), start=st.integers(0, 3))
+def test_a_text_that_stands_twice_is_noticed(texts: list[str | None], start: int) -> None:
+    given_texts = [text for text in texts[start:] if text is not None]
+    table = TextTable(pa.array(texts, pa.string()).slice(start))
+    assert table.has_duplicates() == (len(set(given_texts)) < len(given_texts))

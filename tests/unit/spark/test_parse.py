@@ -7,6 +7,7 @@ import itertools
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
@@ -97,6 +98,7 @@ def test_rows_of_a_range_are_written_some_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("omnigraph.intake.record_chunks.COLUMN_BATCH_ROWS", 7)
+    monkeypatch.setattr(parse, "COLUMN_BATCH_ROWS", 7)
     monkeypatch.setattr("omnigraph.intake.record_chunks.SPARK_FRAME_ROWS", 20)
     monkeypatch.setattr(parse, "SPARK_FRAME_ROWS", 20)
     table = pa.table({"name": [f"p{n}" for n in range(100)]})
@@ -115,3 +117,40 @@ def test_a_column_that_is_wrong_is_told_with_its_file(tmp_path: Path) -> None:
     found, rows = _parsed(Piece(form="csv", type_name="Person", parts=parts), tmp_path)
     assert [(item.file, item.field, item.line) for item in found.syntax] == [("b", "size", None)]
     assert rows == []
+
+
+KINDS = {
+    "right": {"name": ["x", "y"], "age": [1, 2]},
+    "other types": {"name": ["x"], "age": ["3"]},
+    "a bad value": {"name": ["x", "y"], "age": [1, 2**40]},
+    "a wrong column": {"name": ["x"], "size": [1]},
+    "no rows": {"name": pa.array([], pa.string())},
+}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(["right", "right", "right", *KINDS]), min_size=1, max_size=9),
+    st.sampled_from(["csv", "parquet"]),
+    st.integers(1, 9),
+    st.sets(st.integers(1, 20), max_size=2),
+)
+def test_small_files_read_together_give_what_each_gives_alone(
+    tmp_path: Path, kinds: list[str], form: str, rows_max: int, skip: set[int]
+) -> None:
+    for number, kind in enumerate(kinds):
+        table = pa.table(KINDS[kind])
+        path = str(tmp_path / f"{number}.{form}")
+        pq.write_table(table, path) if form == "parquet" else csv.write_csv(table, path)
+    parts = tuple(
+        Part(label=f"{n}", path=str(tmp_path / f"{n}.{form}"), source=n) for n in range(len(kinds))
+    )
+    piece = Piece(form=form, type_name="Person", parts=parts, skip=tuple(skip))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse, "COLUMN_BATCH_ROWS", rows_max)
+        together, rows = _parsed(piece, tmp_path)
+        patch.setattr(parse, "_alike", lambda _one, _other: False)
+        alone, rows_alone = _parsed(piece, tmp_path)
+    assert rows == rows_alone
+    assert together.syntax == alone.syntax
+    assert together.lines == alone.lines
