@@ -23,6 +23,7 @@ from omnigraph.limits import SERVER_QUERY_GRACE_S, SERVER_QUICK_S
 from omnigraph.policy import Access, Action, check
 from omnigraph.read import QueryControl, out_of_time
 from omnigraph.server.admission import ANONYMOUS
+from omnigraph.server.connections import hung_up
 from omnigraph.server.gate import Passing
 from omnigraph.server.graphs import ServedGraph
 from omnigraph.server.idempotency import Json, keyed, once
@@ -284,8 +285,7 @@ class Call:
 
     async def _gone(self) -> None:
         """Wait until the client hangs up."""
-        while (await self.request.receive())["type"] != "http.disconnect":
-            pass
+        await hung_up(self.request.receive)
 
 
 def _looked_at(task: asyncio.Future[T]) -> None:

@@ -6,10 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 LINGER_S = 2.0
 """How long a client that is still sending gets to read its answer before it is hung up on."""
+
+
+async def hung_up(receive: Receive) -> None:
+    """Wait until the client hangs up."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _Ending:

@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,6 +24,7 @@ from omnigraph.identity import Token
 from omnigraph.ids import UlidSource
 from omnigraph.policy import ServerState
 from omnigraph.server.browsers import Names, Origins, is_loopback, listed
+from omnigraph.server.connections import hung_up
 from omnigraph.server.graph_ids import check_graph_id
 from omnigraph.server.graphs import ServedGraph, ServedGraphs, unknown_graph
 from omnigraph.server.handed_over import HANDED_OVER
@@ -148,10 +150,6 @@ class Gate:
         if order[0] == peers.worker:
             return None
 
-        async def gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
         headers = [item for item in scope["headers"] if item[0] != b"x-request-id"]
         headers.append((b"x-request-id", passing.request_id.encode()))
         keyed = any(name == _KEY for name, _value in headers)
@@ -160,7 +158,7 @@ class Gate:
             scope["client"],
         )  # fmt: skip
         passing.route = write.route
-        answer = await peers.forward(order, ask, gone, keyed=keyed)
+        answer = await peers.forward(order, ask, partial(hung_up, receive), keyed=keyed)
         if answer is None:
             return None
         passing.worker = answer.worker

@@ -23,6 +23,7 @@ from omnigraph.errors import ResourceLimitError
 from omnigraph.graph import Result
 from omnigraph.graph.result import plain_rows
 from omnigraph.limits import RENDER_ROWS, STREAM_CHUNK_BYTES
+from omnigraph.server.connections import hung_up
 from omnigraph.server.http_errors import Failure
 from omnigraph.server.threads import Threads
 from omnigraph.values.headers import ARROW, ARROW_METADATA, JSON, NDJSON
@@ -280,14 +281,14 @@ class _Stream(Response):
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         sent = asyncio.ensure_future(self._send(send))
-        hung_up = asyncio.ensure_future(_hung_up(receive))
+        left = asyncio.ensure_future(hung_up(receive))
         try:
-            await asyncio.wait((sent, hung_up), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sent, left), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            hung_up.cancel()
+            left.cancel()
             if not sent.done():
                 sent.cancel()
-            outcome, _hung_up_or_not = await asyncio.gather(sent, hung_up, return_exceptions=True)
+            outcome, _left_or_not = await asyncio.gather(sent, left, return_exceptions=True)
         if isinstance(outcome, Exception):
             raise outcome
 
@@ -303,11 +304,6 @@ class _Stream(Response):
             async for part in parts:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _parts(
