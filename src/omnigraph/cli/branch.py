@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -33,7 +33,10 @@ from omnigraph.errors import BadRequestError, MergeConflictError, OmniGraphError
 
 if TYPE_CHECKING:
     from omnigraph.graph import GraphApi
+    from omnigraph.graph.view import MergeOptions, PlanOptions
+    from omnigraph.ops.merge.merging import Resolution
     from omnigraph.values.merges import MergeResult
+    from omnigraph.values.words import SideWord
 
 
 @click.group()
@@ -107,10 +110,10 @@ def delete(
             click.echo(f"deleted branch {name}")
 
 
-def _resolution(resolve: str | None) -> str | dict[str, object] | None:
+def _resolution(resolve: str | None) -> Resolution | None:
     """Return a side, or the decisions in a file."""
     if resolve is None or resolve in ("ours", "theirs"):
-        return resolve
+        return cast("SideWord | None", resolve)
     try:
         content = json.loads(read_text(resolve))
     except ValueError as error:
@@ -180,12 +183,12 @@ def merge(
     if on_spark and preview:
         raise click.UsageError("--preview shows every row; it is for --engine local")
     decisions = _resolution(resolve)
-    joining: dict[str, Any] = {"resolve": decisions, "property_merge": property_merge}
+    joining: PlanOptions = {"resolve": decisions, "property_merge": property_merge}
     echo_target("branch merge", place, quiet=quiet or preview)
     if preview:
         with open_graph(place, mode="ro", actor=actor) as graph:
             return _preview(graph, source, into, place, joining, as_json=as_json)
-    options: dict[str, Any] = {
+    options: MergeOptions = {
         **joining,
         "checks": [read_text(path) for path in checks],
         "delete_source": delete_branch,
@@ -212,7 +215,7 @@ def merge(
 
 
 def _preview(
-    graph: GraphApi, source: str, into: str, place: str, joining: dict[str, Any], *, as_json: bool
+    graph: GraphApi, source: str, into: str, place: str, joining: PlanOptions, *, as_json: bool
 ) -> int:
     with Waiting(f"comparing {source} with {into}"):
         plan = graph.branches.merge_plan(source, into, **joining)
@@ -225,7 +228,7 @@ def _preview(
 
 
 def _show_conflicts(
-    graph: GraphApi, source: str, into: str, place: str, joining: dict[str, Any]
+    graph: GraphApi, source: str, into: str, place: str, joining: PlanOptions
 ) -> bool:
     """Tell on stderr what is in conflict. False if it cannot be told, or was solved meanwhile."""
     try:

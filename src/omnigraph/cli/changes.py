@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.ops.diff import EntityChange
     from omnigraph.values.words import ChangeOp, EntityKind
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 SIGNS = {"insert": "+", "update": "~", "delete": "-"}
 
 

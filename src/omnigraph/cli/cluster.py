@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,8 +12,9 @@ from omnigraph.cli.scope import json_option, print_json
 
 if TYPE_CHECKING:
     from omnigraph.cluster import Report
+    from omnigraph.values.value import Json
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 @click.group()
@@ -100,7 +101,7 @@ def approve(resource: str, config: str, as_json: bool, actor: str) -> int:
     """Agree to a destructive change of one resource, as the plan shows it now."""
     from omnigraph.cluster import approve as run
 
-    def lines(body: dict[str, Any]) -> list[str]:
+    def lines(body: Json) -> list[str]:
         return [f"approved: {body['operation']} {body['resource']} by {body['approved_by']}"]
 
     return _answer(run(config, resource, actor=actor), as_json, lines)
@@ -119,7 +120,7 @@ def force_unlock(lock_id: str, config: str, as_json: bool) -> int:
     return _answer(run(config, lock_id), as_json, lambda _body: ["lock removed"])
 
 
-def _answer(report: Report, as_json: bool, lines: Callable[[dict[str, Any]], list[str]]) -> int:
+def _answer(report: Report, as_json: bool, lines: Callable[[Json], list[str]]) -> int:
     body = report.to_json()
     if as_json:
         print_json(body)
@@ -131,7 +132,7 @@ def _answer(report: Report, as_json: bool, lines: Callable[[dict[str, Any]], lis
     return 0 if report.ok else FAILURE
 
 
-def _resource_lines(body: dict[str, Any]) -> list[str]:
+def _resource_lines(body: Json) -> list[str]:
     return [
         *(f"{item['address']}  {_short(item['digest'])}" for item in body["resources"]),
         f"OK: {len(body['resources'])} resources",
@@ -142,7 +143,7 @@ def _short(digest: str) -> str:
     return digest.removeprefix("sha256:")[:12]
 
 
-def _change_lines(body: dict[str, Any]) -> list[str]:
+def _change_lines(body: Json) -> list[str]:
     lines = []
     for change in body["changes"]:
         reason = f" ({change['reason']})" if "reason" in change else ""
@@ -155,7 +156,7 @@ def _change_lines(body: dict[str, Any]) -> list[str]:
     return lines or ["no changes"]
 
 
-def _applied_lines(body: dict[str, Any]) -> list[str]:
+def _applied_lines(body: Json) -> list[str]:
     if body["converged"]:
         last = f"applied {body['applied_count']}, converged"
     else:
@@ -163,7 +164,7 @@ def _applied_lines(body: dict[str, Any]) -> list[str]:
     return [*_change_lines(body), last]
 
 
-def _status_lines(body: dict[str, Any]) -> list[str]:
+def _status_lines(body: Json) -> list[str]:
     seen = body["observations"]
     lock = f", locked by {seen['lock_operation']} ({seen['lock_id']})" if seen["locked"] else ""
     lines = [f"revision {seen['state_revision']}{lock}"]

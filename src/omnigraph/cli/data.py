@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import click
 
@@ -35,7 +35,17 @@ from omnigraph.wording import counted
 
 if TYPE_CHECKING:
     from omnigraph.graph import MutationResult
+    from omnigraph.graph.view import WriteOptions
     from omnigraph.values.words import ExportFormat
+
+    class _Mutation(WriteOptions):
+        branch: str
+
+    class _State(TypedDict):
+        branch: str | None
+        commit: str | None
+        version: int | None
+
 
 _EXPORTS = ("jsonl", "csv", "graphml", "arrow", "parquet")
 _FILE_EXPORTS = ("jsonl", "graphml", "arrow", "parquet")
@@ -110,7 +120,7 @@ def mutate(
     if stored and (name is None or not is_served(place)):
         raise click.UsageError("give --query FILE or -e GQ; stored queries are on servers")
     values = read_params(params, params_file, pairs)
-    options: dict[str, Any] = {
+    options: _Mutation = {
         "branch": branch,
         "expected_head": if_commit,
         "operation_id": operation_id,
@@ -239,7 +249,7 @@ def export(
         raise click.UsageError(f"--format {form} needs --out {_OUT[form]}")
     one_state(at=at_state, version=at_version, commit=at_commit)
     commit = at_state or at_commit
-    state: dict[str, Any] = {"branch": branch, "commit": commit, "version": at_version}
+    state: _State = {"branch": branch, "commit": commit, "version": at_version}
     with open_graph(place, mode="ro") as graph:
         if form in _ONE_TYPE:
             table = graph.export_table(wanted[0], **state)

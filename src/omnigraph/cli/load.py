@@ -28,8 +28,10 @@ from omnigraph.errors import BadRequestError
 from omnigraph.wording import counted
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from omnigraph.graph import Graph, LoadResult
-    from omnigraph.intake.declared import Sources
+    from omnigraph.intake.declared import Path, Rows, Sources
     from omnigraph.spark.progress import Stage
 
 
@@ -212,7 +214,7 @@ def _show(result: LoadResult, place: str, *, as_json: bool) -> None:
 
 def _sources(data: Sequence[str], mapping: str | None) -> Sources:
     """Return what to load: one path, or several, with types or without."""
-    sources: list[Any] = []
+    sources: list[Path | Rows] = []
     if mapping is not None:
         from omnigraph.intake.mapping import read_mapping
 
@@ -283,8 +285,8 @@ class _Progress:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
         self.update: Callable[[int], None] | None = None
 
     def __enter__(self) -> _Progress:
@@ -323,7 +325,7 @@ class _Progress:
         """Wait for the indexes of a large load, which are built in the background."""
         maintenance = getattr(graph, "maintenance", None)
         upkeep = getattr(maintenance, "upkeep", None)
-        if self._bar is not None and upkeep is not None:
+        if self._bar is not None and self._task is not None and upkeep is not None:
             self._bar.update(self._task, description="indexing", completed=None, total=None)
             upkeep.wait()
 
@@ -337,7 +339,7 @@ class _Stages:
 
     def __init__(self) -> None:
         self._status: Any = None
-        self.update: Callable[[Any], None] | None = None
+        self.update: Callable[[Stage], None] | None = None
 
     def __enter__(self) -> _Stages:
         if sys.stderr.isatty():

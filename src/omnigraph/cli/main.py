@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import threading
-from typing import Any
 
 import click
 
@@ -189,7 +188,7 @@ def run(arguments: list[str]) -> int:
     as_json = "--json" in arguments
     try:
         refuse_empty_names(arguments)
-        result: Any = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)
+        result: object = cli.main(args=arguments, prog_name="omnigraph", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else FAILURE

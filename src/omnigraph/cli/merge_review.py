@@ -91,7 +91,7 @@ def _both(mine: str, yours: str) -> str:
     return f"{click.style(mine, fg='green')} / {click.style(yours, fg='cyan')}"
 
 
-def _flat(image: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _flat(image: Mapping[str, Any] | None) -> dict[str, object] | None:
     """Return properties and endpoints in one mapping; the id is in the heading already."""
     if image is None:
         return None
@@ -99,7 +99,7 @@ def _flat(image: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {**ends, **{name: value for name, value in image["data"].items() if name != "id"}}
 
 
-def _side(image: dict[str, Any] | None, name: str, declared: PropertyType | None) -> str:
+def _side(image: dict[str, object] | None, name: str, declared: PropertyType | None) -> str:
     return "<deleted>" if image is None else _text(image.get(name), declared)
 
 

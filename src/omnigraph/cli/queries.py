@@ -60,7 +60,7 @@ def _applied() -> list[dict[str, Any]]:
     return [_entry(query) for query in stored]
 
 
-def _entry(query: StoredQuery) -> dict[str, Any]:
+def _entry(query: StoredQuery) -> dict[str, object]:
     params = [
         {
             "name": item.name,
@@ -72,7 +72,7 @@ def _entry(query: StoredQuery) -> dict[str, Any]:
     return query.to_json() | {"mcp_expose": True, "params": params}
 
 
-def _type_text(param: Mapping[str, Any]) -> str:
+def _type_text(param: Mapping[str, object]) -> str:
     """Return the type of a parameter: as declared, or the kind that a server tells."""
     text = param.get("type") or param["kind"]
     if "type" not in param and text == "list":

@@ -138,7 +138,7 @@ def rows_of(graph: GraphApi) -> Callable[..., Rows]:
     return method
 
 
-def _where(engine: str, master: str | None, place: str) -> dict[str, Any]:
+def _where(engine: str, master: str | None, place: str) -> dict[str, str | None]:
     """Return what says where a query runs. Refuses what would leave Spark unused."""
     if engine == "local":
         if master is not None:
@@ -226,7 +226,7 @@ def show(text: str, *, pages: bool) -> None:
         click.echo(text)
 
 
-def _layout(defaults: Mapping[str, Any]) -> Layout:
+def _layout(defaults: Mapping[str, object]) -> Layout:
     width = defaults.get("table_max_column_width", CELL_WIDTH_MAX)
     cells = defaults.get("table_cell_layout", "truncate")
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -177,7 +177,7 @@ class Shell:
 
     def _ask(self, text: str, params: dict[str, object], query: QueryNode) -> None:
         ask = rows_of(self._graph)
-        stops: dict[str, Any] = {}
+        stops: dict[str, threading.Event] = {}
         cancel = threading.Event()
         if "cancel" in inspect.signature(ask).parameters:
             stops["cancel"] = cancel

@@ -6,7 +6,6 @@ It is written for people. No verdict ever rests on it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -83,7 +82,7 @@ class RecoveryAudit:
         rows = self._rows(self._journal.open_latest())
         return sorted(map(_record, rows), key=lambda item: item.created_at_us)
 
-    def _rows(self, view: JournalView) -> list[dict[str, Any]]:
+    def _rows(self, view: JournalView) -> list[dict[str, object]]:
         tables = self._journal.unread_rows(view, set())
         try:
             return [row for table in tables for row in table.to_pylist()]
@@ -98,7 +97,7 @@ class RecoveryAudit:
         self._syncer.sync(self._journal.files_of(view))
 
 
-def _record(row: dict[str, Any]) -> RecoveryRecord:
+def _record(row: dict[str, object]) -> RecoveryRecord:
     outcomes = row.get("per_table_outcomes") or ()
     try:
         return msgspec.convert({**row, "per_table_outcomes": outcomes}, RecoveryRecord)

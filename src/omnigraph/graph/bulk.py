@@ -37,7 +37,7 @@ def bulk(
     allow_rejects: int,
     rejects: str | os.PathLike[str] | None,
     progress: Callable[[Any], None] | None,
-    spark: Mapping[str, Any],
+    spark: Mapping[str, object],
 ) -> LoadResult:
     """Load files and frames of a session, which is handed to Spark when that does the work."""
     if engine not in ENGINES:
@@ -80,7 +80,7 @@ def _there(
     mode: LoadMode | BulkWord,
     refused: Rejects,
     progress: Callable[[Any], None] | None,
-    spark: Mapping[str, Any],
+    spark: Mapping[str, object],
 ) -> LoadResult:
     terms = work.terms
     result: LoadResult = offered("spark").load(
@@ -101,7 +101,7 @@ def _there(
     return result
 
 
-def _on_spark(sources: Sources, engine: str, spark: Mapping[str, Any]) -> bool:
+def _on_spark(sources: Sources, engine: str, spark: Mapping[str, object]) -> bool:
     if engine != "auto":
         return engine == "spark"
     if spark.get("session") is not None or spark.get("master") is not None:

@@ -324,7 +324,7 @@ class Entities:
         live = state.pins.get(entity.table_key)
         if live is None:
             return
-        after: Mapping[str, Any] | None = None
+        after: Mapping[str, object] | None = None
         author: GraphCommit | None = None
         for pin in history.pins_back(live.incarnation, state.version):
             then = contract.at(history.head_at(pin.seq).schema_hash).catalog
@@ -344,7 +344,7 @@ class Entities:
 
 
 def _version(
-    commit: GraphCommit, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    commit: GraphCommit, before: Mapping[str, object] | None, after: Mapping[str, object] | None
 ) -> EntityVersion:
     op: Literal["insert", "update", "delete"] = "update"
     if before is None:

@@ -15,7 +15,9 @@ from omnigraph.ops.export import export_rows
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def entity_image(acting: Acting, table_key: str, entity_id: str, at: At) -> dict[str, Any] | None:
+def entity_image(
+    acting: Acting, table_key: str, entity_id: str, at: At
+) -> dict[str, object] | None:
     """Return an entity as its envelope, as it was at a state; None when it did not exist."""
     state = acting.state(at)
     if table_key not in state.pins:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from omnigraph.errors import BadRequestError
 from omnigraph.graph.api import Params
@@ -34,7 +33,7 @@ class PreparedQuery:
         self.name = name
         self._query = partial(query, source, name=name)
 
-    def __call__(self, params: Params = None, **options: Any) -> Result:
+    def __call__(self, params: Params = None, **options: object) -> Result:
         """Run it; `options` are those of `query`: a state, `timeout`, `max_staleness_s`."""
         return self._query(params, **options)
 

@@ -59,7 +59,7 @@ class Asked(Struct, frozen=True):
     timeout_s: float | None = None
     cancel: threading.Event | None = None
     engine: str = LOCAL
-    session: Any = None
+    session: object = None
     master: str | None = None
     max_staleness_s: float | None = None
 

@@ -116,7 +116,7 @@ class Reads:
         cancel: threading.Event | None = None,
         max_staleness_s: float | None = None,
         engine: QueryEngine = LOCAL,
-        session: Any = None,
+        session: object = None,
         master: str | None = None,
     ) -> Result:
         """Run a read query on one snapshot.
@@ -172,7 +172,7 @@ class Reads:
         timeout: float | None = None,
         cancel: threading.Event | None = None,
         engine: QueryEngine = LOCAL,
-        session: Any = None,
+        session: object = None,
         master: str | None = None,
     ) -> Explanation:
         """Run a read query and return how: its plan, and rows, time and storage calls by step.

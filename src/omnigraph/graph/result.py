@@ -173,7 +173,7 @@ class Result:
         for start in range(0, self.num_rows, rows):
             yield self._table.slice(start, rows)
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: object) -> Any:
         """Return the rows as a pandas frame.
 
         >>> graph.query(TASKS).to_pandas().shape

@@ -262,7 +262,7 @@ class Session(Reads):
         dry_run: bool = False,
         index: bool = True,
         progress: Callable[[Any], None] | None = None,
-        **spark: Any,
+        **spark: object,
     ) -> LoadResult:
         """Load files and frames as one atomic commit; nothing is written if anything is wrong.
 

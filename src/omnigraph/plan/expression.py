@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -378,7 +378,7 @@ def transform(expression: Expression, change: Change) -> Expression:
     if replacement is not None:
         return replacement
     kind: type[Struct] = type(expression)
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for name in _operand_names(kind):
         value = getattr(expression, name)
         new = _transformed(value, change)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
@@ -211,7 +210,7 @@ def _transform_steps(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...
             argument = transform(step.aggregate.argument, change)
             step = replace(step, aggregate=replace(step.aggregate, argument=argument))
         names = [name for name in step.__struct_fields__ if name.endswith("condition")]
-        conditions: Mapping[str, Any] = {
+        conditions: Mapping[str, object] = {
             name: transform(value, change)
             for name in names
             if (value := getattr(step, name)) is not None

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from omnigraph.limits import SEGMENT_ROWS_MIN, WORD_FILE_BYTES_MAX, WORD_FILE_ROWS_MIN
 from omnigraph.read.segments import Kept, Segments
@@ -95,7 +96,7 @@ def _encoded(kept: Kept[TextSegment]) -> dict[str, bytes]:
     words = kept.value
     # In the order of their numbers, which is that in which they were found.
     spelled = [word.encode() for word in words.words]
-    arrays: dict[str, Any] = {
+    arrays: dict[str, NDArray[Any]] = {
         "offsets": words.offsets,
         "rows": words.rows,
         "places": words.places,
@@ -110,7 +111,7 @@ def _encoded(kept: Kept[TextSegment]) -> dict[str, bytes]:
     }
 
 
-def _decoded(signature: str, arrays: dict[str, Any]) -> Kept[TextSegment]:
+def _decoded(signature: str, arrays: dict[str, NDArray[Any]]) -> Kept[TextSegment]:
     ends, letters = pa.py_buffer(arrays["ends"]), pa.py_buffer(arrays["letters"])
     spelled = pa.StringArray.from_buffers(len(arrays["ends"]) - 1, ends, letters).to_pylist()
     words = TextSegment(

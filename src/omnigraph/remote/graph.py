@@ -389,7 +389,7 @@ class RemoteGraph(RemoteUpkeep, RemotePictures):
         )
         pinned = snapshot.commit.graph_commit_id
         known = self.schema.describe(commit=pinned)
-        held: dict[str, Any] = {}
+        held: dict[str, pa.Table] = {}
         state = StateRows(types=known.types, rows=lambda info: held[info.name])
         state = state.only(names, with_ends=with_ends)
         for info in state.types:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from omnigraph.values.commits import Snapshot
 
@@ -20,7 +20,7 @@ class RemoteSnapshot(Snapshot, frozen=True, kw_only=True):
         params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> Result:
         """Run a read query on this snapshot, whatever was committed since; options of `query`."""
         return cast("Result", self.ask(source, params, name, options))

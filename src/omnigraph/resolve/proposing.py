@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Required, TypedDict
 
 from msgspec.structs import replace
 
@@ -14,6 +14,15 @@ from omnigraph.resolve.finding import Resolved
 from omnigraph.resolve.merging import FROM, OP, TO
 from omnigraph.values.resolutions import ResolveReport
 from omnigraph.wording import counted
+
+if TYPE_CHECKING:
+    from omnigraph.values.words import BulkWord, EngineWord
+
+    class _Terms(TypedDict, total=False):
+        mode: Required[BulkWord]
+        engine: EngineWord
+        actor: str | None
+        message: str
 
 
 def propose(
@@ -45,7 +54,7 @@ def propose(
     if resolved.plan.is_empty:
         return report
     operation = operation_id or f"resolve:{resolved.rules.digest()}:{resolved.commit}"
-    terms: dict[str, Any] = {"mode": "apply", "engine": "local", "actor": actor}
+    terms: _Terms = {"mode": "apply", "engine": "local", "actor": actor}
     terms["message"] = message or _message(resolved)
     if dry_run:
         graph.bulk(_events(resolved), branch=resolved.branch, dry_run=True, **terms)

@@ -8,7 +8,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -182,7 +182,7 @@ def parse_rules(text: str, name: str) -> Rules:
     return rules_of(fields, name)
 
 
-def rules_of(fields: Mapping[str, Any], name: str) -> Rules:
+def rules_of(fields: Mapping[str, object], name: str) -> Rules:
     """Return rules from parsed TOML; `name` says in errors where they stand."""
     try:
         rules = msgspec.convert(fields, Rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -74,11 +74,11 @@ def _datetime(value: object) -> object:
     return check_millis(value) if isinstance(value, int) else value
 
 
-def _is_number(item: object) -> bool:
+def _is_number(item: object) -> TypeGuard[float]:
     return isinstance(item, int | float) and math.isfinite(item)
 
 
-def _vector(value: Sequence[Any], size: int) -> object:
+def _vector(value: Sequence[object], size: int) -> object:
     if len(value) != size:
         raise ValueError(f"expected {size} values for Vector({size}), got {len(value)}")
     if not all(_is_number(item) and abs(item) <= _F32_MAX for item in value):

@@ -55,7 +55,7 @@ class EntityChange(Value, frozen=True, kw_only=True):
         }
 
 
-def _properties(image: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _properties(image: Mapping[str, object] | None) -> Mapping[str, object]:
     properties = {} if image is None else image["properties"]
     return properties if isinstance(properties, Mapping) else {}
 

@@ -213,7 +213,7 @@ class Dataset(Value, frozen=True, kw_only=True):
 _PUBLISHED = ("table_key", "path", "version", "table_branch", "row_count")
 
 
-def _published(pin: Any) -> dict[str, object]:  # noqa: ANN401  # a pin of the manifest as well
+def _published(pin: object) -> dict[str, object]:  # a pin of the manifest as well
     return PublishedTable(**{name: getattr(pin, name) for name in _PUBLISHED}).to_json()
 
 
@@ -269,7 +269,7 @@ class Snapshot(Value, frozen=True, kw_only=True, dict=True, rename={"version": "
             for item in self.tables.values()
         )
 
-    def asked_by(self, query: Callable[..., Any]) -> Self:
+    def asked_by(self, query: Callable[..., object]) -> Self:
         """Return itself, knowing the `query` of its graph; that is not part of the value."""
         self.__dict__[_QUERY] = query
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -164,7 +164,10 @@ def image_text(image: object) -> str | None:
     return None if image is None else json.dumps(image, ensure_ascii=False)
 
 
-def text_table(names: tuple[str, ...], rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401  # Arrow
+def text_table(
+    names: tuple[str, ...],
+    rows: Sequence[Mapping[str, object]],
+) -> Any:  # noqa: ANN401  # Arrow
     """Return rows of texts as an Arrow table."""
     import pyarrow as pa
 

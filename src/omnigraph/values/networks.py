@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from omnigraph.extras import needed
 
-Properties = Mapping[str, Any]
+Properties = Mapping[str, object]
 TYPE = "type"
 Network = Any
 """A class of a package that need not be there."""
@@ -76,7 +76,7 @@ def igraph_graph(vertices: Iterable[Vertex], arcs: Iterable[Arc], type_attr: str
     return graph
 
 
-def _columns(items: list[Vertex] | list[Arc], type_attr: str) -> Iterator[tuple[str, list[Any]]]:
+def _columns(items: list[Vertex] | list[Arc], type_attr: str) -> Iterator[tuple[str, list[object]]]:
     yield type_attr, [item.type for item in items]
     yield "id", [item.id for item in items]
     for name in dict.fromkeys(name for item in items for name in item.properties):

@@ -58,7 +58,7 @@ def _names(part: object) -> set[str]:
 @functools.cache
 def shape(cls: type[Value]) -> type[msgspec.Struct]:
     """Return the JSON form of a value as a Struct of its own."""
-    fields: list[Any] = []
+    fields: list[tuple[str, type] | tuple[str, type, object]] = []
     names = {}
     for number, item in enumerate(members(cls)):
         kind = _plain_type(item.kind)
@@ -76,7 +76,7 @@ def shape(cls: type[Value]) -> type[msgspec.Struct]:
     )
 
 
-def _plain_type(kind: Any) -> Any:  # noqa: ANN401  # any type there is
+def _plain_type(kind: object) -> Any:  # noqa: ANN401  # any type there is
     """Return a type with the JSON forms of values in their places."""
     if isinstance(kind, type) and issubclass(kind, Value):
         return shape(kind)

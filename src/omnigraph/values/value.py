@@ -47,7 +47,7 @@ class Form(metaclass=_AnyInstance):
     field is declared as.
     """
 
-    wire: ClassVar[Any]
+    wire: ClassVar[object]
     """The JSON type."""
     send: ClassVar[Callable[[Any], object]]
     """Returns a value as JSON data."""
@@ -101,8 +101,8 @@ class Member(msgspec.Struct, frozen=True):
 
     name: str
     attribute: str
-    kind: Any
-    default: Any = None
+    kind: object
+    default: object = None
     may_be_left_out: bool = False
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from omnigraph.values.commits import MAIN
 from omnigraph.values.inspection import NEIGHBOURS_DEFAULT, VERSIONS_DEFAULT
@@ -70,7 +70,7 @@ class AsyncSnapshotApi(Protocol):
         params: Mapping[str, object] | None = None,
         *,
         name: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> Result:
         """Run a read query on this snapshot, whatever was committed since; options of `query`."""
 

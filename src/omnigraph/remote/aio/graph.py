@@ -399,7 +399,7 @@ class AsyncRemoteGraph(AsyncRemoteUpkeep, AsyncRemotePictures):
         )
         pinned = snapshot.commit.graph_commit_id
         known = await self.schema.describe(commit=pinned)
-        held: dict[str, Any] = {}
+        held: dict[str, pa.Table] = {}
         state = StateRows(types=known.types, rows=lambda info: held[info.name])
         state = state.only(names, with_ends=with_ends)
         for info in state.types:
