@@ -9,28 +9,32 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-_offered: dict[str, Callable[[], Any]] = {}
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_offered: dict[str, Callable[[], ModuleType]] = {}
 
 
-def offer(room: str, load: Callable[[], Any]) -> None:
+def offer(room: str, load: Callable[[], ModuleType]) -> None:
     """Say how a room is had. Called by the package itself, before any of its rooms is there."""
     _offered[room] = load
 
 
-def offered(room: str) -> Any:  # noqa: ANN401 - a module
+def offered(room: str) -> ModuleType:
     """Return a room that may stand above the caller's; it is imported now, with what it needs."""
     return _offered[room]()
 
 
-def active_session() -> Any:  # noqa: ANN401 - a class of PySpark, if there is one
+def active_session() -> SparkSession | None:
     """Return the session of Spark in use, None if there is none. Imports nothing."""
     started = sys.modules.get("pyspark.sql")
     return None if started is None else started.SparkSession.getActiveSession()
 
 
-def needed(package: str, purpose: str, *, extra: str | None = None) -> Any:  # noqa: ANN401
+def needed(package: str, purpose: str, *, extra: str | None = None) -> ModuleType:
     """Import a package, or say in a sentence how to install it."""
     try:
         return importlib.import_module(package)

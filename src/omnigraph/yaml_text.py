@@ -52,11 +52,11 @@ def parse_yaml(text: str) -> object:
         raise YamlError(str(error).splitlines()[0]) from error
 
 
-def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
+def _loader(yaml: Any) -> type[object]:  # noqa: ANN401 - the library carries no types
     """Return the class that reads; made on demand, for the library is imported late."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library carries no types
-        yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
+        yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
         def compose_node(self, parent: object, index: object) -> object:
             if self.check_event(yaml.AliasEvent):
@@ -68,7 +68,7 @@ def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
             self,
             node: Any,  # noqa: ANN401
             deep: bool = False,
-        ) -> dict[Any, Any]:
+        ) -> dict[str, object]:
             seen: set[str] = set()
             for key, _value in node.value:
                 line = key.start_mark.line + 1
@@ -78,7 +78,7 @@ def _loader(yaml: Any) -> Any:  # noqa: ANN401 - the library carries no types
                     raise YamlError(f"the key '{key.value}' is repeated", line=line,
                                     duplicate_key=True)  # fmt: skip
                 seen.add(key.value)
-            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            mapping: dict[str, object] = super().construct_mapping(node, deep)
             return mapping
 
     for tag, (pattern, starts) in _RESOLVED.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from omnigraph.limits import (
 )
 
 A = TypeVar("A", bound=NDArray[Any])
+_Ts = TypeVarTuple("_Ts")
 
 Rows = NDArray[np.signedinteger]
 """Positions of keys, -1 for none."""
@@ -125,7 +126,7 @@ def _runs(rows: int) -> list[tuple[int, int]]:
 
 
 def _each(
-    work: Callable[..., A], runs: Sequence[tuple[Any, ...]], pause: Callable[[], None]
+    work: Callable[[*_Ts], A], runs: Sequence[tuple[*_Ts]], pause: Callable[[], None]
 ) -> list[A]:
     """Work on parts, several at once if they are many: NumPy leaves the interpreter meanwhile."""
     results: list[A] = []

@@ -33,7 +33,7 @@ def _lists(column: Column) -> list[pa.Array | None]:
     return [item.values for item in column]
 
 
-def _objects(column: Column) -> list[dict[str, Any] | None]:
+def _objects(column: Column) -> list[dict[str, object] | None]:
     names = [field.name for field in column.type]
     fields = [python_values(pc.struct_field(column, name)) for name in names]
     valid = pc.is_valid(column).to_pylist()

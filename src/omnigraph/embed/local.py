@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,7 +14,7 @@ PACKAGED_MODEL = "all-MiniLM-L6-v2"
 """A model that a package brings along, so that it works without a network."""
 _PURPOSE = "local embedding"
 
-Embed = Callable[[list[str]], Any]
+Embed = Callable[[list[str]], Iterable[object]]
 
 
 class LocalEmbedder:
@@ -32,7 +31,7 @@ class LocalEmbedder:
         self.model = model
         self._embed: Embed | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[LocalEmbedder], tuple[str]]:
         """Travel to another process as a name: the model is loaded there."""
         return type(self), (self.model,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,9 @@ from omnigraph.identity.keys import ALGORITHMS, KeySet, check_address, is_addres
 from omnigraph.identity.tokens import Token
 from omnigraph.limits import CLOCK_SKEW_S, JWT_CHARS_MAX
 from omnigraph.policy import actor_problem
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
 
 DISCOVERY = "/.well-known/openid-configuration"
 CLOCK_SKEW_S_MAX = 300.0
@@ -69,10 +72,10 @@ class Issuer:
         if failure is not None and not is_address(self.keys.source):
             raise BadRequestError(failure)
 
-    def verify(self, text: str, header: Mapping[str, Any], now_s: float) -> Token:
+    def verify(self, text: str, header: Mapping[str, object], now_s: float) -> Token:
         """Return what a token stands for. Raises `UnauthorizedError`, `StaleKeysError`."""
         algorithm = header.get("alg")
-        if algorithm not in self.settings.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self.settings.algorithms:
             raise UnauthorizedError(
                 "the token is signed with an algorithm that is not accepted here"
             )
@@ -91,13 +94,13 @@ class Issuer:
                 raise UnauthorizedError("the token is not valid yet")
         return Token(actor=self._actor(claims), roles=self._roles(claims), expires_at_s=expires)
 
-    def _claims(self, text: str, key: Any, algorithm: str) -> dict[str, Any]:  # noqa: ANN401
+    def _claims(self, text: str, key: PyJWK, algorithm: str) -> dict[str, object]:
         jwt = needed("jwt", "checking the tokens of an issuer", extra="server")
         options = {"require": ["exp", "iss", "aud"]}
         # The times are looked at by the server's own clock.
         options |= {f"verify_{name}": False for name in ("exp", "nbf", "iat")}  # type: ignore[misc]
         try:
-            claims: dict[str, Any] = jwt.decode(
+            claims: dict[str, object] = jwt.decode(
                 text,
                 key,
                 algorithms=[algorithm],
@@ -111,7 +114,7 @@ class Issuer:
             raise UnauthorizedError("the token is not valid") from None
         return claims
 
-    def _actor(self, claims: Mapping[str, Any]) -> str:
+    def _actor(self, claims: Mapping[str, object]) -> str:
         subject = claim(claims, self.settings.actor_claim)
         if not isinstance(subject, str) or not subject.strip():
             raise UnauthorizedError("the token names no subject")
@@ -120,7 +123,7 @@ class Issuer:
             raise UnauthorizedError("the subject of the token cannot be an actor here")
         return actor
 
-    def _roles(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
+    def _roles(self, claims: Mapping[str, object]) -> tuple[str, ...]:
         if self.settings.roles_claim is None:
             return ()
         roles = claim(claims, self.settings.roles_claim)
@@ -171,17 +174,17 @@ class Issuers:
         return verifier.verify(text, header, now_s)
 
 
-def claim(claims: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever it holds
+def claim(claims: Mapping[str, object], name: str) -> object:
     """Return a claim: by its name, or by the names on the way to it, with points between."""
     if name in claims:
         return claims[name]
-    value: Any = claims
+    value: object = claims
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
 
 
-def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+def _seconds(claims: Mapping[str, object], name: str) -> float | None:
     time_s = claims.get(name)
     if time_s is None:
         return None

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from omnigraph import clock
@@ -21,6 +21,9 @@ from omnigraph.limits import (
     KEYS_RETRY_S,
     KEYS_TIMEOUT_S,
 )
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
 
 # Which kind of key makes which signature. Keys that both sides share are no keys of an issuer:
 # taking them would let anyone with a public key sign with it.
@@ -46,14 +49,14 @@ class KeySet:
         """`source` is a path or an address; with `issuer`, the address of its description."""
         self.source = source
         self._issuer = issuer
-        self._keys: dict[tuple[str | None, str], Any] = {}
+        self._keys: dict[tuple[str | None, str], PyJWK] = {}
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._lock = threading.Lock()
         if is_address(source):
             check_address(source)
 
-    def find(self, key_id: str | None, algorithm: str) -> Any:  # noqa: ANN401 - PyJWT's key
+    def find(self, key_id: str | None, algorithm: str) -> PyJWK:
         """Return the key that a signature names.
 
         Raises `StaleKeysError` when keys must be fetched first, and `UnauthorizedError`.
@@ -73,7 +76,7 @@ class KeySet:
             return key
         raise UnauthorizedError("the token is signed with a key that its issuer does not show")
 
-    def _match(self, key_id: str | None, algorithm: str) -> Any:  # noqa: ANN401 - as above
+    def _match(self, key_id: str | None, algorithm: str) -> PyJWK | None:
         if key_id is not None:
             return self._keys.get((key_id, algorithm))
         fitting = [key for (_id, made), key in self._keys.items() if made == algorithm]
@@ -144,13 +147,13 @@ def fetch(url: str) -> object:
     return json.loads(body)
 
 
-def usable_keys(key_set: object) -> dict[tuple[str | None, str], Any]:
+def usable_keys(key_set: object) -> dict[tuple[str | None, str], PyJWK]:
     """Return the keys of a key set that sign as is allowed here, by id and algorithm."""
     jwt = needed("jwt", "checking the tokens of an issuer", extra="server")
     listed = key_set.get("keys") if isinstance(key_set, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is not a key set: an object with a list 'keys'")
-    usable: dict[tuple[str | None, str], Any] = {}
+    usable: dict[tuple[str | None, str], PyJWK] = {}
     for item in listed:
         algorithm = _algorithm(item) if isinstance(item, dict) else None
         if algorithm is None:

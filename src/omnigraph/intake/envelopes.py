@@ -86,7 +86,7 @@ class TypeRows:
     """
 
     entity: Entity
-    decoder: msgspec.json.Decoder[Any]
+    decoder: msgspec.json.Decoder[msgspec.Struct]
     names: tuple[str, ...]
     chunks: list[pa.Table] = field(default_factory=list)
     lines: array[int] = field(default_factory=lambda: array("q"))
@@ -152,7 +152,7 @@ def _json_type(declared: PropertyType) -> Any:  # noqa: ANN401 - a type, or seve
     return json_type | None if declared.nullable else json_type
 
 
-def _row_decoder(entity: Entity) -> tuple[msgspec.json.Decoder[Any], tuple[str, ...]]:
+def _row_decoder(entity: Entity) -> tuple[msgspec.json.Decoder[msgspec.Struct], tuple[str, ...]]:
     """Make the decoder of a type's data. Field names are positional: any property name works."""
     names = ("id", *entity.properties)
     fields: list[tuple[str, object, object]] = [("p0", str | msgspec.UnsetType, UNSET)]

@@ -67,7 +67,7 @@ class TypeEvents(Struct, kw_only=True):
 
     entity: Entity
     puts: pa.Table
-    lines: Any
+    lines: NDArray[np.int64]
     """Where each of the puts stands in the input."""
     given: frozenset[str]
     deleted: list[str]
@@ -116,7 +116,7 @@ def last_events(
     names = [name for part in parts for name in part.names]
     last = _last(names, _one_sequence(parts))
     rows: list[pa.Table] = [rows_schema(entity).empty_table()]
-    lines: list[Any] = [np.array([], dtype=np.int64)]
+    lines: list[NDArray[np.int64]] = [np.array([], dtype=np.int64)]
     gone: list[Name] = []
     start = 0
     for part in parts:
@@ -303,7 +303,7 @@ def _edge_names(
 
 def _texts(
     entity: Entity, column: Column, name: str, lines: Sequence[int], problems: Problems
-) -> list[Any]:
+) -> list[str | None]:
     def report(row: int | None, message: str) -> None:
         line = None if row is None else lines[row]
         text = f"property '{name}': {message}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ def explain_inputs(inputs: Sequence[Input]) -> list[dict[str, Any]]:
     return plans
 
 
-def _alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _alike(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     varying = ("files", "size_bytes")
     return all(one.get(key) == other.get(key) for key in {*one, *other} if key not in varying)
 

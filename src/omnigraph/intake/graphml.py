@@ -7,13 +7,14 @@ from an attribute `id`, or are the file's where a type has no key.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO
 from xml.parsers import expat
 
 import pyarrow as pa
 from msgspec import Struct
 
 from omnigraph.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.compute.types import Column
 from omnigraph.errors import BadRequestError
 from omnigraph.intake.shapes import text_array
 from omnigraph.rows.keys import key_ids
@@ -130,7 +131,7 @@ def _nodes(
 
 
 def _key_texts(
-    node: NodeType, columns: dict[str, Any], given: list[str | None]
+    node: NodeType, columns: dict[str, Column | list[str | None]], given: list[str | None]
 ) -> list[str | None]:
     """Return the ids of nodes with a key; without an own `id` only a key of one column tells it.
 
@@ -173,10 +174,12 @@ def _edges(
     return edge, _frame(columns), [item.number for item in items]
 
 
-def _properties(entity: Entity, items: list[_Item], problems: Problems) -> dict[str, Any]:
+def _properties(
+    entity: Entity, items: list[_Item], problems: Problems
+) -> dict[str, Column | list[str | None]]:
     """Return the attributes of some items as columns; names that are no property stay texts."""
     names = dict.fromkeys(name for item in items for name in item.data if name != _ID)
-    columns: dict[str, Any] = {}
+    columns: dict[str, Column | list[str | None]] = {}
     for name in names:
         texts = [item.data.get(name) for item in items]
         declared = entity.properties.get(name)
@@ -198,7 +201,7 @@ def _properties(entity: Entity, items: list[_Item], problems: Problems) -> dict[
     return columns
 
 
-def _frame(columns: dict[str, Any]) -> pa.Table:
+def _frame(columns: dict[str, Column | list[str | None]]) -> pa.Table:
     return pa.table(
         {
             name: pa.array(values, pa.string()) if isinstance(values, list) else values

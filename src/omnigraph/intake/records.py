@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from omnigraph.rows.problems import Problem, Problems
 from omnigraph.store import open_file
 
 _BOM = b"\xef\xbb\xbf"
-MISSING: Any = msgspec.UNSET
+MISSING = msgspec.UNSET
 """A member that a record does not have."""
 
 
@@ -42,7 +42,7 @@ class Records(Struct, kw_only=True):
 
     lines: NDArray[np.int64]
     table: pa.Table | None = None
-    objects: list[dict[str, Any]] | None = None
+    objects: list[dict[str, object]] | None = None
     texts: bool = False
 
     @property
@@ -67,7 +67,7 @@ class Records(Struct, kw_only=True):
             return None
         return _arrow_column(self.table, path)
 
-    def values(self, path: str) -> list[Any] | None:
+    def values(self, path: str) -> list[object] | None:
         """Return the values of a column, None if there is none; members may be missing."""
         if self.objects is not None:
             return [_member(item, path) for item in self.objects]
@@ -127,7 +127,7 @@ def _arrow_column(table: pa.Table, path: str) -> Column | None:
     return column
 
 
-def _member(item: dict[str, Any], path: str) -> object:
+def _member(item: dict[str, object], path: str) -> object:
     if path in item or "." not in path:
         return item.get(path, MISSING)
     value: object = item
@@ -169,7 +169,7 @@ def json_records(
     skip: Callable[[int], bool] | None = None,
 ) -> Records:
     """Return lines of JSON as records; `first` is the number of the first line."""
-    objects: list[dict[str, Any]] = []
+    objects: list[dict[str, object]] = []
     lines: list[int] = []
     for line, text in enumerate(texts, first):
         given = text.removeprefix(_BOM) if line == 1 else text

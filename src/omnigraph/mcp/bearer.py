@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import UnauthorizedError
 from omnigraph.identity import Token, Tokens
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 CALLER = "omnigraph.caller"
 """Key of a request's scope that holds its token: whose it is, and which roles that one has."""
@@ -21,7 +18,7 @@ CALLER = "omnigraph.caller"
 class BearerGuard:
     """Lets requests with a known token through, and tells the application whose it is."""
 
-    def __init__(self, app: App, tokens: Tokens, graph_id: str) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens, graph_id: str) -> None:
         self._app = app
         self._tokens = tokens
         self._graph_id = graph_id

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.identity import Token, Tokens
 from omnigraph.identity.certificates import tls_context
-from omnigraph.mcp.bearer import CALLER, App, BearerGuard
+from omnigraph.mcp.bearer import CALLER, BearerGuard
 from omnigraph.mcp.tools import Tool, Toolbox
 from omnigraph.version import __version__
 
 if TYPE_CHECKING:
+    import mcp_types
     from mcp.server import Server
+    from starlette.types import ASGIApp
 
 SCHEMA_URI = "omnigraph://schema"
 DEFAULT_GRAPH = "default"
 
 
-def protocol_server(toolbox: Toolbox) -> Server[Any]:
+def protocol_server(toolbox: Toolbox) -> Server[dict[str, object]]:
     """Return a server of the protocol whose tools are those of a toolbox."""
     try:
         import anyio.to_thread
@@ -30,11 +33,13 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             "serving agents needs the package mcp", hint="pip install 'omnigraph[mcp]'"
         ) from error
 
-    async def list_tools(context: Any, _params: Any) -> types.ListToolsResult:
+    async def list_tools(context: object, _params: object) -> types.ListToolsResult:
         tools = await anyio.to_thread.run_sync(toolbox.tools, *caller_of(context))
         return types.ListToolsResult(tools=[_listed(types, tool) for tool in tools])
 
-    async def call_tool(context: Any, params: Any) -> types.CallToolResult:
+    async def call_tool(
+        context: object, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         actor, roles = caller_of(context)
 
         def run() -> tuple[dict[str, object], bool]:
@@ -52,7 +57,7 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
             is_error=failed,
         )
 
-    async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
+    async def list_resources(_context: object, _params: object) -> types.ListResourcesResult:
         schema = types.Resource(
             uri=SCHEMA_URI,
             name="schema",
@@ -61,7 +66,9 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
         )
         return types.ListResourcesResult(resources=[schema])
 
-    async def read_resource(context: Any, params: Any) -> types.ReadResourceResult:
+    async def read_resource(
+        context: object, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         actor, roles = caller_of(context)
 
         def run() -> str:
@@ -84,8 +91,8 @@ def protocol_server(toolbox: Toolbox) -> Server[Any]:
     )
 
 
-def _listed(types: Any, tool: Tool) -> Any:
-    return types.Tool(
+def _listed(types: ModuleType, tool: Tool) -> mcp_types.Tool:
+    listed: mcp_types.Tool = types.Tool(
         name=tool.name,
         description=tool.description,
         input_schema=dict(tool.input_schema),
@@ -95,9 +102,10 @@ def _listed(types: Any, tool: Tool) -> Any:
             open_world_hint=False,
         ),
     )
+    return listed
 
 
-def caller_of(context: Any) -> tuple[str | None, tuple[str, ...]]:
+def caller_of(context: object) -> tuple[str | None, tuple[str, ...]]:
     """Return whose token a request has, and that one's roles; None where none is asked for."""
     scope = getattr(getattr(context, "request", None), "scope", None)
     caller = scope.get(CALLER) if scope is not None else None
@@ -119,12 +127,12 @@ def run_stdio(toolbox: Toolbox) -> None:
 
 def http_app(
     toolbox: Toolbox, *, host: str, tokens: Tokens | None, graph_id: str = DEFAULT_GRAPH
-) -> App:
+) -> ASGIApp:
     """Return an application that serves agents at `/mcp`; with tokens, only known ones.
 
     `graph_id` is what tokens that are for some graphs call this one.
     """
-    app: App = protocol_server(toolbox).streamable_http_app(host=host, json_response=True)
+    app: ASGIApp = protocol_server(toolbox).streamable_http_app(host=host, json_response=True)
     return app if tokens is None else BearerGuard(app, tokens, graph_id)
 
 

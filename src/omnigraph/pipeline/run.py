@@ -47,7 +47,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     engine: str | None = None
     master: str | None = None
-    session: Any = None
+    session: object = None
     actor: str | None = None
     dry_run: bool = False
 
@@ -59,7 +59,7 @@ def run_pipeline(
     run_id: str | None = None,
     engine: str | None = None,
     master: str | None = None,
-    session: Any = None,
+    session: object = None,
     actor: str | None = None,
     dry_run: bool = False,
     on_report: Callable[[PipelineReport], None] | None = None,
@@ -191,7 +191,7 @@ class _Run:
         self._steps: list[PipelineStep] = []
         self._message: str | None = None
         self._started = time.monotonic()
-        self._parts: list[dict[str, Any]] = []
+        self._parts: list[dict[str, object]] = []
         self._merged: GraphCommit | None = None
         if pipeline.merge is not None:
             self._merged = commit_of_operation(graph, pipeline.merge, self._operation("merge"))

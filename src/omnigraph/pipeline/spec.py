@@ -7,7 +7,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -112,7 +111,7 @@ def check_run_id(run_id: str) -> None:
 
 
 class _Reader:
-    def __init__(self, name: str, raw: str, table: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, raw: str, table: Mapping[str, object]) -> None:
         self._name = name
         self._raw = raw
         self._found = table
@@ -201,29 +200,29 @@ class _Reader:
     def _beside(self, name: str) -> str:
         return name if "://" in name else beside(self._folder, name)
 
-    def _place(self, table: Mapping[str, Any], key: str) -> str | None:
+    def _place(self, table: Mapping[str, object], key: str) -> str | None:
         given = self._text(table, key)
         return None if given is None else self._beside(given)
 
-    def _text(self, table: Mapping[str, Any], key: str) -> str | None:
+    def _text(self, table: Mapping[str, object], key: str) -> str | None:
         value = table.get(key)
         if value is not None and (not isinstance(value, str) or not value):
             raise self._wrong(f"'{key}' is a text, not {value!r}")
         return value
 
-    def _flag(self, table: Mapping[str, Any], key: str) -> bool:
+    def _flag(self, table: Mapping[str, object], key: str) -> bool:
         value = table.get(key, False)
         if not isinstance(value, bool):
             raise self._wrong(f"'{key}' is true or false, not {value!r}")
         return value
 
-    def _number(self, table: Mapping[str, Any], key: str) -> int:
+    def _number(self, table: Mapping[str, object], key: str) -> int:
         value = table.get(key, 0)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self._wrong(f"'{key}' is a number from 0 on, not {value!r}")
         return value
 
-    def _choice(self, table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
+    def _choice(self, table: Mapping[str, object], key: str, known: tuple[str, ...]) -> str | None:
         value = self._text(table, key)
         if value is not None and value not in known:
             raise self._unknown(f"'{key}' is one of {', '.join(known)}, not", value, known)

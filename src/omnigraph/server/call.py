@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -154,7 +154,9 @@ class Call:
 
         return await self._ended(lambda cancel: asyncio.ensure_future(answered(cancel)), left_s)
 
-    def job(self, asked: QueryRequest, state: Mapping[str, Any], *, explain: bool = False) -> Job:
+    def job(
+        self, asked: QueryRequest, state: Mapping[str, object], *, explain: bool = False
+    ) -> Job:
         """Return a query as another process is told it."""
         graph = self.served.graph
         return Job(

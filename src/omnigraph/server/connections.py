@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -30,7 +29,7 @@ class _Ending:
         self._is_sending = is_sending
         self.lingers = False
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # all that a transport has
+    def __getattr__(self, name: str) -> object:  # all that a transport has
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:

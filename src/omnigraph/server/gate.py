@@ -11,13 +11,14 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from omnigraph.errors import OmniGraphError, ResourceLimitError
 from omnigraph.identity import Token
@@ -39,10 +40,6 @@ from omnigraph.server.tracing import tracing
 from omnigraph.values.headers import HTTP_API, HTTP_API_SPOKEN, IDEMPOTENCY_KEY
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 PUBLIC = HEALTH | {"/openapi.json", PROTECTED_RESOURCE}
@@ -79,7 +76,7 @@ class Passing:
 class Gate:
     """The outermost layer of the server."""
 
-    def __init__(self, app: App, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
         self._ids = UlidSource()
@@ -222,7 +219,7 @@ class Gate:
         passing.is_read = True
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def handed() -> MutableMapping[str, Any]:
+        async def handed() -> Message:
             return waiting.pop() if waiting else await receive()
 
         return handed
@@ -369,7 +366,7 @@ async def _read(receive: Receive, limit: int) -> bytes:
 def _watched(send: Send, passing: Passing, added: Callable[[], dict[str, str]]) -> Send:
     """Return a sender that adds some headers and notes what was sent."""
 
-    async def reply(message: MutableMapping[str, Any]) -> None:
+    async def reply(message: Message) -> None:
         if message["type"] == "http.response.start":
             passing.started = True
             passing.status = message["status"]

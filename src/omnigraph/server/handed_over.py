@@ -7,11 +7,10 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message
 
 from omnigraph.errors import BadRequestError, OmniGraphError
 from omnigraph.server.logs import log
@@ -52,7 +51,7 @@ class HandedOver:
         self._reload = reload
         self._noted = noted
         self._writers: set[asyncio.StreamWriter] = set()
-        self._talks: set[asyncio.Task[Any]] = set()
+        self._talks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._is_leaving = False
         self._left_half_done = False
@@ -98,13 +97,13 @@ class HandedOver:
         answer = Answer(ask.id, 500, [], b"", self._worker)
         parts: list[bytes] = []
 
-        async def receive() -> MutableMapping[str, Any]:
+        async def receive() -> Message:
             if waiting:
                 return waiting.pop()
             await gone.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: MutableMapping[str, Any]) -> None:
+        async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer.status, answer.headers = message["status"], list(message["headers"])
             else:
@@ -148,7 +147,7 @@ def _forget(under_way: dict[int, asyncio.Event], number: int, _task: asyncio.Tas
     under_way.pop(number, None)
 
 
-def _scope(ask: Ask) -> dict[str, Any]:
+def _scope(ask: Ask) -> dict[str, object]:
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -22,7 +22,7 @@ from omnigraph.values.commits import keyed_operation
 from omnigraph.values.headers import IDEMPOTENCY_KEY, MESSAGE
 
 T = TypeVar("T")
-Json = dict[str, Any]
+Json = dict[str, object]
 Landed = Callable[[OmniGraphError, Claim], T | None]
 """Tells of a refusal whether it was this request that had its way before: then what it made."""
 

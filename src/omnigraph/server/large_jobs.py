@@ -25,7 +25,7 @@ class Job(Struct, frozen=True, kw_only=True):
     reach: GivenOptions | None
     embedder: Embedder | None
     source: str
-    params: Mapping[str, Any] | None
+    params: Mapping[str, object] | None
     name: str | None
     state: Mapping[str, Any]
     explain: bool = False
@@ -39,7 +39,7 @@ class Rows(Struct, frozen=True, kw_only=True):
 
     query_name: str
     commit_id: str
-    target: dict[str, Any]
+    target: dict[str, str | None]
     column_types: Sequence[Mapping[str, object]]
 
 

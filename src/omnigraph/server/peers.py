@@ -12,7 +12,7 @@ import itertools
 import os
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -195,7 +195,7 @@ class Peers:
             link.waiting.pop(ask.id, None)
             watcher.cancel()
 
-    def _hung_up(self, link: _Link, number: int, ended: asyncio.Future[Any]) -> None:
+    def _hung_up(self, link: _Link, number: int, ended: asyncio.Future[object]) -> None:
         if not ended.cancelled() and ended.exception() is None and link.is_open:
             write_message(link.writer, Gone(number))
 

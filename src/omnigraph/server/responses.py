@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import pyarrow as pa
@@ -66,7 +66,7 @@ def ndjson_chunks(values: Iterable[object]) -> Iterator[bytes]:
 
 def result_rows(
     result: Result, check: Check, *, ints: Literal["number", "string"] = "number"
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[dict[str, object]]]:
     """Yield a query's rows as plain data, some at a time; `check` stops it in between."""
     table = result.to_arrow()
     for start in range(0, table.num_rows, RENDER_ROWS):
@@ -82,7 +82,7 @@ def result_json(
     ints: Literal["number", "string"],
     rows_max: int,
     bytes_max: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a query's answer as a whole. Raises `ResourceLimitError` for one that is too large."""
     _within("rows", result.num_rows, rows_max)
     parts: list[bytes] = []
@@ -91,7 +91,7 @@ def result_json(
         parts.append(_encode(rows)[1:-1])
         size += len(parts[-1])
         _within("bytes", size, bytes_max)
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "query_name": result.query_name,
         "target": dict(result.target),
         "row_count": result.num_rows,

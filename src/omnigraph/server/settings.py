@@ -170,7 +170,7 @@ def resolve(
 
     A flag that is None was not given. Raises `BadRequestError` for what makes no sense.
     """
-    merged: dict[str, Any] = _from_file(file_text) if file_text is not None else {}
+    merged: dict[str, object] = _from_file(file_text) if file_text is not None else {}
     known = [item.name for item in fields(Settings)]
     given = {name: env[variable(name)] for name in known if env.get(variable(name))}
     named = {name: value for name, value in flags.items() if value is not None}
@@ -193,7 +193,7 @@ def _value(name: str, value: Any) -> Any:  # noqa: ANN401  # of many types
     return value if value is None else str(value)
 
 
-def _from_file(text: str) -> dict[str, Any]:
+def _from_file(text: str) -> dict[str, object]:
     try:
         settings = parse_yaml(text) or {}
     except YamlError as error:

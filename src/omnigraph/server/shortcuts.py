@@ -8,7 +8,6 @@ catch what the gate catches as well. That takes longer than reading a row does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from fastapi import APIRouter
 from msgspec import Struct
@@ -23,7 +22,7 @@ NESTED = "/graphs/{graph_id}"
 _GRAPHS = "/graphs/"
 
 Endpoint = Callable[..., Awaitable[Response]]
-Reads = tuple[tuple[str, Callable[[Request], Awaitable[Any]]], ...]
+Reads = tuple[tuple[str, Callable[[Request], Awaitable[object]]], ...]
 
 
 class _Place(Struct, frozen=True):
@@ -118,7 +117,7 @@ class Shortcuts:
         scope["path_params"] = named if graph_id is None else {"graph_id": graph_id, **named}
         request = Request(scope, receive, send)
         await short.route.check_sent(request)
-        values: dict[str, Any] = {short.call_name: Call(request), **named}
+        values: dict[str, object] = {short.call_name: Call(request), **named}
         for name, read in short.reads:
             values[name] = await read(request)
         response = await short.endpoint(**values)
@@ -133,7 +132,7 @@ def _short(route: JsonRoute) -> _Short | None:
         return None
     named = _path_parameters(route)
     call_name = ""
-    reads: list[tuple[str, Callable[[Request], Awaitable[Any]]]] = []
+    reads: list[tuple[str, Callable[[Request], Awaitable[object]]]] = []
     for item in needs.dependencies:
         if item.call is current_call and item.name is not None:
             call_name = item.name

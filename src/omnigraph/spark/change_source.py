@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -125,7 +125,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows_max = rows_max
         self._until: FeedPlace | None = None
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> dict[str, object]:
         """Return where a new query starts."""
         return self._feed.named(self._from).offset()
 
@@ -137,7 +137,7 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Remember the newest commit: this query ends there."""
         self._until = self._feed.head()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
         """Return up to where the next batch reads."""
         rows_max = self._rows_max
         if isinstance(limit, ReadMaxRows):
@@ -148,11 +148,11 @@ class ChangeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         return place.offset()
 
-    def reportLatestOffset(self) -> dict[str, Any]:
+    def reportLatestOffset(self) -> dict[str, object]:
         """Return the newest place there is."""
         return self._feed.head().offset()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
         """Return the tasks of the batch between two offsets."""
         tasks = self._feed.tasks(FeedPlace.of(start), FeedPlace.of(end))
         return [InputPartition(task) for task in tasks]

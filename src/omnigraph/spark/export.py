@@ -11,7 +11,7 @@ import datetime
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -141,7 +141,7 @@ def _write(
 
 
 def _columns(form: str, entity: Entity, batches: Iterator[pa.RecordBatch], out: IO[bytes]) -> int:
-    writer: Any = None
+    writer: pc_csv.CSVWriter | pq.ParquetWriter | None = None
     count = 0
     for batch in batches:
         table = pa.Table.from_batches([batch])

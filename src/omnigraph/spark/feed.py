@@ -53,7 +53,7 @@ class FeedPlace:
         """Return the place an offset of Spark names."""
         return cls(str(offset["after"]), int(offset.get("row", 0)))
 
-    def offset(self) -> dict[str, Any]:
+    def offset(self) -> dict[str, object]:
         """Return the place as an offset of Spark."""
         return {"after": self.after, "row": self.row}
 

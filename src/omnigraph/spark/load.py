@@ -141,7 +141,7 @@ def write(
 
 def write_batches(
     uri: str | os.PathLike[str],
-    make: Callable[[DataFrame], Mapping[str, Any]],
+    make: Callable[[DataFrame], Mapping[str, object]],
     *,
     mode: LoadMode | BulkWord,
     name: str,

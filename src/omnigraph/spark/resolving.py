@@ -12,7 +12,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
@@ -218,7 +218,7 @@ def _cut(batches: Iterator[pa.RecordBatch], rules: Rules, parts: int, scratch: s
     path = os.path.join(scratch, f"{uuid.uuid4().hex}.features")
     places: list[tuple[int, int]] = []
     large: list[Large] = [{} for _number in _blocks(rules)]
-    writer: Any = None
+    writer: pa.ipc.RecordBatchFileWriter | None = None
     with new_file(path) as out:
         for table in _held(features(batch, rules) for batch in batches):
             for number in _blocks(rules):

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequestError
 from omnigraph.extras import active_session
@@ -83,7 +83,7 @@ def start_session(master: str, **settings: str) -> SparkSession:
         "spark.driver.memory": os.environ.get("OMNIGRAPH_SPARK_MEMORY", "2g"),
         **{name.replace("__", "."): value for name, value in settings.items()},
     }
-    builder: Any = SparkSession.builder
+    builder: SparkSession.Builder = SparkSession.builder
     builder = builder.appName("omnigraph")
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in options.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -180,4 +180,4 @@ def bundled(sizes: Sequence[int], rows: int) -> list[tuple[int, ...]]:
     return [tuple(group) for group in groups]
 
 
-Columns = Mapping[str, Any]
+Columns = Mapping[str, object]

@@ -41,10 +41,10 @@ _HEADERS: dict[str, tuple[str, str | None]] = {
 READS = (400, 404, 406, 410, 413, 429, 504)
 WRITES = (400, 404, 409, 413, 415, 422, 424, 429, 503)
 
-Responses = dict[int | str, dict[str, Any]]
+Responses = dict[int | str, dict[str, object]]
 
 
-def body(*kinds: type[Value]) -> dict[str, Any]:
+def body(*kinds: type[Value]) -> dict[str, object]:
     """Describe an answer that is one of some values."""
     schemas = [ref(kind) for kind in kinds]
     return {"content": {JSON: {"schema": schemas[0] if len(kinds) == 1 else {"anyOf": schemas}}}}
@@ -81,9 +81,9 @@ def complete(path: str, method: str, operation: dict[str, Any]) -> None:
             operation["responses"].setdefault(str(status), response)
 
 
-def _header(name: str) -> dict[str, Any]:
+def _header(name: str) -> dict[str, object]:
     words, pattern = _HEADERS[name]
-    schema: dict[str, Any] = {"type": "string"}
+    schema: dict[str, str] = {"type": "string"}
     if pattern is not None:
         schema["pattern"] = pattern
     return {"name": name, "in": "header", "required": False, "description": words, "schema": schema}

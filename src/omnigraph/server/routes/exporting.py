@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from starlette.responses import Response
 
@@ -27,9 +27,12 @@ from omnigraph.server.routes.states import branch_of_tag, readable_commit
 from omnigraph.values.headers import ARROW, JSON, NDJSON, PARQUET
 from omnigraph.values.requests import BaselineRequest, ExportRequest
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 router = topic("export")
 MEDIA_TYPE = f"{NDJSON}; charset=utf-8"
-_TABLES: dict[str, Callable[[Any], Iterator[bytes]]] = {
+_TABLES: dict[str, Callable[[pa.Table], Iterator[bytes]]] = {
     ARROW: arrow_chunks,
     PARQUET: parquet_chunks,
 }

@@ -99,11 +99,11 @@ async def run_query(call: Call, asked: QueryRequest) -> Response:
 
 
 async def _described(
-    call: Call, asked: QueryRequest, whole: Callable[[Result, Check], dict[str, Any]]
-) -> dict[str, Any]:
+    call: Call, asked: QueryRequest, whole: Callable[[Result, Check], dict[str, object]]
+) -> dict[str, object]:
     """Return rows with what their columns hold, and the picture of them if that is wanted."""
 
-    def form(result: Result, check: Check) -> tuple[Result, dict[str, Any]]:
+    def form(result: Result, check: Check) -> tuple[Result, dict[str, object]]:
         return result, whole(result, check) | {"column_types": result.column_types}
 
     result, body = await answer(call, asked, form)
@@ -121,7 +121,7 @@ def _unlimited() -> None:
     """Let a stream go on: it ends when its reader does."""
 
 
-def _whole(call: Call) -> Callable[[Result, Check], dict[str, Any]]:
+def _whole(call: Call) -> Callable[[Result, Check], dict[str, object]]:
     """Return what makes one JSON answer of a result, within the server's limits."""
     settings = call.service.settings
     return partial(

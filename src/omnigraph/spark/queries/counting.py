@@ -9,7 +9,7 @@ and rows that have become equal are merged. `omnigraph.read.walk` does the same 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -171,14 +171,15 @@ class _Walk:
         at_most = rows.at_most if keys else 1
         return Rows(frame=frame, columns=frozenset(kept), at_most=at_most, weight=weight)
 
-    def _distinct(self, rows: Rows, kept: list[Name]) -> Any:
+    def _distinct(self, rows: Rows, kept: list[Name]) -> DataFrame:
         """Return each row once: how often it occurs matters to nothing that is computed of it."""
         from pyspark.sql import functions as F
 
         names = self.pattern.tables.names
+        frame: DataFrame = rows.frame
         if not kept:
-            return rows.frame.select(F.lit(1).alias(names.fresh("one"))).limit(1)
-        frame = rows.frame.select(*[col(names.of(*name)) for name in kept])
+            return frame.select(F.lit(1).alias(names.fresh("one"))).limit(1)
+        frame = frame.select(*[col(names.of(*name)) for name in kept])
         return frame.dropDuplicates([names.of(*name) for name in self._keys(kept)[0]])
 
     def _keys(self, kept: list[Name]) -> tuple[list[Name], list[Name]]:

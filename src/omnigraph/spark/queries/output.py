@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import QueryError
 from omnigraph.limits import I64_MAX
@@ -68,7 +68,7 @@ class _Output:
 
     # ---- groups ---------------------------------------------------------------------------
 
-    def _grouped(self) -> Any:
+    def _grouped(self) -> DataFrame:
         aggregates = Aggregates(self.rows, self.tables)
         columns = self.plan.columns
         wanted = list(dict.fromkeys(item for c in columns for item in aggregates_of(c.expression)))
@@ -81,7 +81,7 @@ class _Output:
         grouped = self.rows.frame.groupBy(*keys)
         groups = grouped.agg(*parts) if parts else self.rows.frame.select(*keys).distinct()
         results = {f"r{at}": aggregates.result(at, item) for at, item in enumerate(wanted)}
-        done = groups.select(
+        done: DataFrame = groups.select(
             *[
                 col(f"c{at}")
                 for at, item in enumerate(columns)

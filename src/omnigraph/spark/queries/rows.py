@@ -84,9 +84,10 @@ class Joins:
     broadcast_rows: int
     notes: list[str] = field(default_factory=list)
 
-    def inner(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], what: str) -> Any:
+    def inner(self, left: Rows, right: Rows, on: Sequence[tuple[str, str]], what: str) -> DataFrame:
         """Return the frame of all pairs of rows whose columns are equal."""
-        one, other = left.frame, right.frame
+        one: DataFrame = left.frame
+        other: DataFrame = right.frame
         if right.at_most <= self.broadcast_rows:
             other = _broadcast(other)
             self._note(what, right, "broadcast")
@@ -107,17 +108,19 @@ class Joins:
         what: str,
         *,
         null_safe: bool = False,
-    ) -> Any:
+    ) -> DataFrame:
         """Return the frame of a `left`, `left_semi` or `left_anti` join."""
-        other = right.frame
+        one: DataFrame = left.frame
+        other: DataFrame = right.frame
         small = right.at_most <= self.broadcast_rows
         self._note(what, right, "broadcast" if small else "sort-merge")
         other = _broadcast(other) if small else other.hint("merge")
-        return left.frame.join(other, _equal(on, null_safe=null_safe), how)
+        return one.join(other, _equal(on, null_safe=null_safe), how)
 
-    def cross(self, left: Rows, right: Rows, what: str) -> Any:
+    def cross(self, left: Rows, right: Rows, what: str) -> DataFrame:
         """Return the frame of all pairs of rows."""
-        one, other = left.frame, right.frame
+        one: DataFrame = left.frame
+        other: DataFrame = right.frame
         if right.at_most <= self.broadcast_rows:
             other = _broadcast(other)
             self._note(what, right, "all pairs, broadcast")
@@ -137,8 +140,8 @@ class Joins:
         self.notes.append(f"{what}: {how} (at most {right.at_most:,} rows)")
 
 
-def _equal(on: Sequence[tuple[str, str]], *, null_safe: bool = False) -> Column:
-    condition: Column = None
+def _equal(on: Sequence[tuple[str, str]], *, null_safe: bool = False) -> Column | None:
+    condition: Column | None = None
     for one, other in on:
         left, right = col(one), col(other)
         part = left.eqNullSafe(right) if null_safe else left == right

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.catalog import Catalog
 from omnigraph.catalog.model import LiteralValue
@@ -33,7 +33,7 @@ from omnigraph.spark.session import need_pyspark
 from omnigraph.store import Pin
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def query(
@@ -112,7 +112,7 @@ def _scan(
 class Compiled:
     """A frame whose columns are `c0`, `c1` and so on, and how its joins are made."""
 
-    frame: Any
+    frame: DataFrame
     notes: tuple[str, ...]
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
+from omnigraph.catalog.model import LiteralValue
 from omnigraph.errors import BadRequestError
 from omnigraph.plan.expression import (
     SCORE,
@@ -97,7 +97,7 @@ class Matches:
 class Predicates:
     """Text predicates of a plan, by the names of the columns that stand for them."""
 
-    constant: Callable[[Expression], Any]
+    constant: Callable[[Expression], LiteralValue]
     names: dict[TextMatch, str] = field(default_factory=dict)
     columns: dict[str, Computed] = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ class Predicates:
 
 
 def without_texts(
-    plan: ReadPlan, constant: Callable[[Expression], Any]
+    plan: ReadPlan, constant: Callable[[Expression], LiteralValue]
 ) -> tuple[ReadPlan, dict[str, Computed]]:
     """Return a plan whose text predicates are columns, and these columns."""
     predicates = Predicates(constant)

@@ -8,7 +8,7 @@ any settings: nothing depends on its ANSI mode, its time zone or its collation.
 from __future__ import annotations
 
 import decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,7 +18,10 @@ from omnigraph.compute.types import arrow_type
 from omnigraph.plan.expression import ArithmeticOp, CompareOp
 from omnigraph.spark.frames import sql_type
 
-Column = Any
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Column
+else:
+    Column = object
 """A column of PySpark: classic and Connect have a class each."""
 
 OVERFLOW = "integer overflow in a calculation"

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import IO, Literal
 
 from omnigraph.errors import (
     AlreadyExistsError,
@@ -69,7 +69,7 @@ def write_archive(
             folder.files.put_file(folder.path(os.path.basename(path)), local)
         return size
     part = f"{path}.{secrets.token_hex(4)}.part"
-    mode: Any = "x:gz" if path.endswith((".gz", ".tgz")) else "x"
+    mode: Literal["x:gz", "x"] = "x:gz" if path.endswith((".gz", ".tgz")) else "x"
     sums: dict[str, str] = {}
     try:
         with tarfile.open(part, mode) as archive:
@@ -128,7 +128,7 @@ def local_archive(path: str, location: Location) -> Iterator[str]:
         yield local
 
 
-def read_header(path: str) -> dict[str, Any]:
+def read_header(path: str) -> dict[str, object]:
     """Return what an archive says about itself. Raises `BadRequestError`."""
     with _opened(path) as archive:
         return _header(archive, path)
@@ -195,12 +195,12 @@ def _opened(path: str) -> Iterator[tarfile.TarFile]:
         raise _damaged(path, str(error)) from error
 
 
-def _header(archive: tarfile.TarFile, path: str) -> dict[str, Any]:
+def _header(archive: tarfile.TarFile, path: str) -> dict[str, object]:
     member = archive.next()
     data = None if member is None or member.name != HEADER else archive.extractfile(member)
     if data is None:
         raise BadRequestError(f"{path} is not a dump of a graph")
-    header: dict[str, Any] = json.loads(data.read())
+    header: dict[str, object] = json.loads(data.read())
     return header
 
 

@@ -9,7 +9,7 @@ busy (backing off), for a bounded time; what is left is reported as a storage fa
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import obstore
@@ -34,11 +34,12 @@ from omnigraph.store.files.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, PutMode, PutResult, UpdateVersion
+    from obstore.store import ObjectStore
 
 MISSING = (FileNotFoundError, NotFoundError)
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
 _UNABLE = (NotSupportedError, RuntimeError)
-_STORES: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+_STORES: dict[str, Callable[..., ObjectStore]] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _NO_BUCKET = "NoSuchBucket"
 PLACEHOLDER = ".folder"
 
@@ -77,7 +78,7 @@ class ObjectFiles:
         try:
             scheme, _, place = root.partition("://")
             bucket, _, prefix = place.partition("/")
-            self._store: Any = _STORES[scheme](bucket, prefix=prefix, **options.for_obstore())
+            self._store = _STORES[scheme](bucket, prefix=prefix, **options.for_obstore())
         except (BaseError, ValueError, TypeError) as error:
             raise StorageError(
                 f"{root} cannot be reached: {_short_message(error)}",

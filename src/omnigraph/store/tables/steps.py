@@ -40,7 +40,7 @@ class ChangeColumns(Struct, frozen=True, kw_only=True):
     """
 
     changes: ColumnChanges
-    content: Any = None
+    content: pa.Schema | None = None
 
 
 class GoBack(Struct, frozen=True, kw_only=True):

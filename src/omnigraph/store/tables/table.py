@@ -10,7 +10,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import numpy as np
@@ -42,6 +42,9 @@ from omnigraph.store.files.location import Location
 from omnigraph.store.tables.lance_errors import calm, translated
 from omnigraph.store.tables.removals import is_noted
 from omnigraph.store.tables.torn_versions import version_name
+
+if TYPE_CHECKING:
+    from lance.lance.indices import IndexDescription, IndexSegmentDescription
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 OPERATION_PROPERTY = "omnigraph.operation_id"
@@ -309,13 +312,13 @@ class Table:
             covered |= set(segment.fragment_ids)
         return covered
 
-    def index_segments(self, name: str) -> list[Any]:
+    def index_segments(self, name: str) -> list[IndexSegmentDescription]:
         """Return the segments of an index; empty when it does not exist."""
         return [
             segment for item in self.indexes() if item.name == name for segment in item.segments
         ]
 
-    def indexes(self) -> list[Any]:
+    def indexes(self) -> list[IndexDescription]:
         """Return what Lance says about the indexes of this version."""
         with translated(f"reading {self.path}"):
             return list(self.dataset.describe_indices())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import lance
 import numpy as np
@@ -36,6 +36,9 @@ from omnigraph.store.tables.staging import (
     without,
 )
 from omnigraph.store.tables.table import Table
+
+if TYPE_CHECKING:
+    from lance.lance.schema import LanceField
 
 SCAN_SHARE = 16
 """Looking for more than one row in so many reads all ids instead of asking for each."""
@@ -169,7 +172,7 @@ def _written(parent: Table, rows: pa.Table, known: pa.Table) -> list[FragmentMet
     return fragments
 
 
-def _field_ids(fields: Sequence[Any]) -> Iterator[int]:
+def _field_ids(fields: Sequence[LanceField]) -> Iterator[int]:
     for field in fields:
         yield field.id()
         yield from _field_ids(field.children())

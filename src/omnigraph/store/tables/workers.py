@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from lance import LanceDataset
 from lance.dataset import Index
 from lance.indices import IndicesBuilder
-from lance.optimize import Compaction, RewriteResult
+from lance.optimize import Compaction, CompactionOptions, CompactionTask, RewriteResult
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -70,7 +70,7 @@ def plan_rewrite(table: Table, *, target_rows: int | None = None) -> list[Any]:
     The tasks are Lance's, whose stub leaves out their JSON form.
     """
     count("data_compactions")
-    options: Any = {"num_threads": 1}
+    options: CompactionOptions = {"num_threads": 1}
     if target_rows is not None:
         options["target_rows_per_fragment"] = target_rows
     with translated(f"compacting {table.path}"):
@@ -79,7 +79,7 @@ def plan_rewrite(table: Table, *, target_rows: int | None = None) -> list[Any]:
         return [task for task in tasks if fixed.isdisjoint(item.id for item in task.fragments)]
 
 
-def rewrite(table: Table, tasks: Sequence[Any]) -> list[Any]:
+def rewrite(table: Table, tasks: Sequence[CompactionTask]) -> list[Any]:
     """Do some tasks of a plan, one after the other."""
     with translated(f"compacting {table.path}"):
         return [shorten(task.execute(table.dataset)) for task in tasks]
