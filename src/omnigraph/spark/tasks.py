@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TypeVar
 
@@ -178,6 +178,3 @@ def bundled(sizes: Sequence[int], rows: int) -> list[tuple[int, ...]]:
         groups[-1].append(index)
         held += size
     return [tuple(group) for group in groups]
-
-
-Columns = Mapping[str, object]

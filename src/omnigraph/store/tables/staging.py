@@ -235,10 +235,12 @@ def _landed(parent: Table, transaction: Transaction, wanted: int) -> LanceDatase
     try:
         with calm():
             dataset = parent.dataset.checkout_version(wanted)
-            landed: Any = dataset.read_transaction(wanted)
+            landed = dataset.read_transaction(wanted)
     except (OSError, ValueError, TypeError):
         return None
-    return dataset if str(landed.uuid) == str(transaction.uuid) else None
+    # A version that tells no transaction is not known to be ours.
+    ours = landed is not None and str(landed.uuid) == str(transaction.uuid)
+    return dataset if ours else None
 
 
 def commit_beside(tables: Tables, staged: StagedTable) -> Table:
