@@ -697,3 +697,28 @@ def test_a_fold_that_fails_under_its_slot_is_undone_by_the_next_write(
     first.mutate(ADD, {"s": "last"})
     found = assert_sound(root)
     assert {f"tail{number}" for number in range(34)} <= set(found.ids["node:Person"])
+
+
+def test_a_version_that_names_no_transaction_is_not_taken_for_ours(
+    root: Path, first: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit of a table is made, its answer is lost, and its transaction cannot be read."""
+    commit = LanceDataset.commit
+    read = LanceDataset.read_transaction
+    unreadable: list[str] = []
+
+    def lost(*args: Any, **words: Any) -> LanceDataset:
+        commit(*args, **words)
+        monkeypatch.setattr(LanceDataset, "commit", commit)
+        unreadable.append("once")
+        raise OSError("no answer")
+
+    def transaction(dataset: LanceDataset, version: int) -> Any:
+        return None if unreadable and unreadable.pop() else read(dataset, version)
+
+    monkeypatch.setattr(LanceDataset, "commit", lost)
+    monkeypatch.setattr(LanceDataset, "read_transaction", transaction)
+    first.mutate(NAME, {"s": "p1", "n": "mine"}, operation_id="mine")
+    assert not unreadable, "nothing was asked about the version"
+    assert "mine" in state_of(first)[("Person", "p1")]
+    assert len(assert_sound(root).by_operation("mine")) == 1
