@@ -31,6 +31,8 @@ RIVALS  := .venv/.rivals-$(call DIGEST,$(LOCKS) requirements/bench.txt)
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet --quiet
 PYTEST  := $(BIN)/python -m pytest
+# A file is run by one process. The order is that of tests/conftest.py: the longest first.
+SPREAD  := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 FAST    := $(wildcard tests/unit tests/contract tests/arch)
 CODE    := $(wildcard src tests benchmarks examples editors docs/conf.py)
 
@@ -71,7 +73,7 @@ demo: $(READY) ## Run the guided example
 
 .PHONY: test
 test: lint type ## Run the static checks and every test
-	$(PYTEST) -n $(JOBS) --dist loadfile --ignore tests/spark
+	$(PYTEST) $(SPREAD) --ignore tests/spark
 	$(PYTEST) tests/spark
 
 .PHONY: test-fast
@@ -85,7 +87,7 @@ test-spark: $(READY) ## Run the tests on Spark in full: more random inputs, clus
 .PHONY: test-faults
 test-faults: $(READY) ## Kill writers at every boundary and call, and 500 at random (minutes)
 	OMNIGRAPH_FAULTS=full OMNIGRAPH_TORTURE_KILLS=500 \
-		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/faults
+		$(PYTEST) $(SPREAD) --timeout 3600 tests/faults
 
 .PHONY: test-model
 test-model: $(READY) ## Explore larger bounds of the commit protocol's model (minutes)
@@ -94,12 +96,12 @@ test-model: $(READY) ## Explore larger bounds of the commit protocol's model (mi
 .PHONY: test-property
 test-property: $(READY) ## Run the random tests with five times the examples (half an hour)
 	HYPOTHESIS_PROFILE=full OMNIGRAPH_MACHINE_EXAMPLES=100 \
-		$(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 tests/property tests/unit/rows \
+		$(PYTEST) $(SPREAD) --timeout 3600 tests/property tests/unit/rows \
 		tests/server/test_openapi.py tests/server/test_states.py
 
 .PHONY: test-s3
 test-s3: $(READY) ## Run every test that can on a real S3 server as well (half an hour)
-	OMNIGRAPH_S3=full $(PYTEST) -n $(JOBS) --dist loadfile --timeout 3600 \
+	OMNIGRAPH_S3=full $(PYTEST) $(SPREAD) --timeout 3600 \
 		tests/contract tests/integration tests/concurrency tests/faults tests/property \
 		tests/cluster tests/cost
 

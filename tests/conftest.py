@@ -37,6 +37,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 S3 = os.environ.get("OMNIGRAPH_S3", "some")
 FAULTS = os.environ.get("OMNIGRAPH_FAULTS", "")
+LONGEST_FIRST = (
+    "docs",
+    "faults",
+    "studio",
+    "soak",
+    "server",
+    "property",
+    "cost",
+    "concurrency",
+    "cluster",
+    "model",
+    "integration",
+)
+"""Folders of tests by how long their longest file takes."""
 S3_ONLY_IN_FULL = {
     # About values, texts and rows: where their files lie makes little difference to them, and
     # `test_stories_in_a_bucket` compares the same kinds of work on a disk and in a bucket.
@@ -93,11 +107,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs on S3 only in full."""
+    """Leave out what runs on S3 only in full; begin with what takes long."""
     left_out = [item for item in items if _is_for_full_runs(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    if hasattr(config, "workerinput"):
+        # Of several processes none is left with a long file when the others have nothing to do.
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when the folder of a test is taken by several processes: the longest come first."""
+    folders = item.path.relative_to(item.config.rootpath).parts
+    turns = [turn for turn, name in enumerate(LONGEST_FIRST) if name in folders]
+    return turns[0] if turns else len(LONGEST_FIRST)
 
 
 def _is_for_full_runs(item: pytest.Item) -> bool:

@@ -352,10 +352,11 @@ def test_it_can_be_switched_off_for_all_or_for_some(root: AnyPath) -> None:
 # ---- history ------------------------------------------------------------------------------
 
 
-def test_history_is_exact_at_every_commit(root: AnyPath) -> None:
+def test_history_is_exact_at_every_commit(root: AnyPath, backend: str) -> None:
     """Feed replay, the state of every commit, its changes and blame tell the same story."""
     with og.open(root) as graph:
-        for _round in range(3):
+        # Every commit is read several times, which takes long in a bucket.
+        for _round in range(3 if backend == "local" else 1):
             run_random_writers(graph, _round)
         graph.branches.create("dev")
         run_together(

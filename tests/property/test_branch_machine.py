@@ -36,7 +36,7 @@ from tests.faults.rig import SCHEMA, SEED, slots_of, state_of
 from tests.places import AnyPath, remove_tree
 from tests.property.branch_model import Merge, Rows, World, state
 
-EXAMPLES = int(os.environ.get("OMNIGRAPH_MACHINE_EXAMPLES", "16"))
+EXAMPLES = int(os.environ.get("OMNIGRAPH_MACHINE_EXAMPLES", "10"))
 EXAMPLES_ON_S3 = max(1, EXAMPLES // 5)
 STEPS = 30
 SKIPPED = os.environ.get("OMNIGRAPH_MACHINE_SKIP", "").split(",")
