@@ -21,6 +21,9 @@ FUNCTION_LINES_MAX = 70
 PUBLIC_METHODS_MAX = 27
 COLUMNS_MAX = 100
 
+TYPED = ("cluster", "embed", "identity", "lang", "limits", "lsp", "plan", "policy", "resolve")
+"""Rooms that touch no library without types, so that nothing in them may be anything."""
+
 TESTS = ROOT / "tests"
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -67,6 +70,17 @@ def test_lines_are_narrow() -> None:
         if len(line) > COLUMNS_MAX
     ]
     assert not problems, report(f"lines above {COLUMNS_MAX} columns", problems)
+
+
+@pytest.mark.parametrize("room", TYPED)
+def test_rooms_within_say_what_everything_is(room: str) -> None:
+    problems = [
+        place(path, node.lineno)
+        for path in files_under(PACKAGE / room, "*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Name) and node.id == "Any"
+    ]
+    assert not problems, report("say `object`, or what it is, instead of `Any`", problems)
 
 
 def _public_methods(node: ast.ClassDef) -> set[str]:
