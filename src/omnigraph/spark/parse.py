@@ -218,6 +218,9 @@ class _Neighbours:
         self._held.append((part, chunk, before))
         self._rows += rows
         self._bytes += size
+        if self._rows >= COLUMN_BATCH_ROWS or self._bytes >= COLUMN_CHUNK_BYTES:
+            # At once: a large chunk is not held beside the next.
+            self.take_in()
 
     def take_in(self) -> None:
         """Turn the chunks held into rows; one by one if anything is wrong with them."""
