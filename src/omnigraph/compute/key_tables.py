@@ -171,11 +171,10 @@ class TextTable:
         spell = partial(text_words, count=self._count, sized=self._sized)
         self._table = KeyTable(JoinSide((known,), (spell,)))
 
-    @property
-    def rows_at_once(self) -> int:
-        """How many texts should be looked up in one call: enough for all threads."""
+    def rows_at_once(self, threads: int = JOIN_THREADS) -> int:
+        """Return how many texts should be looked up in one call, by so many threads."""
         if self._long is None:
-            return JOIN_CHUNK_ROWS * JOIN_THREADS
+            return JOIN_CHUNK_ROWS * threads
         return max(JOIN_CHUNK_ROWS, JOIN_LONG_SHARE * len(self._long))
 
     def has_duplicates(self) -> bool:

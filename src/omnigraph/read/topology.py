@@ -375,7 +375,7 @@ class Topologies:
 
     def _ends(self, pin: Pin, source: Pin, target: Pin) -> Ends:
         count("topology_builds")
-        nodes = {item: TextTable(self._columns.column(item, "id")) for item in (source, target)}
+        nodes = {item: TextTable(self._columns.column(item, "id")) for item in {source, target}}
         # Finding texts takes most of the time, and NumPy leaves the interpreter meanwhile.
         with ThreadPoolExecutor(2) as pool:
             futures = [
@@ -390,7 +390,8 @@ class Topologies:
 
     def _numbered(self, pin: Pin, name: str, nodes: TextTable) -> Rows:
         """Return the numbers of the nodes at one end of all edges; few texts are held at once."""
-        parts = self._columns.parts(pin, name, nodes.rows_at_once)
+        # The other end has a thread of its own. More of them only take more memory.
+        parts = self._columns.parts(pin, name, nodes.rows_at_once(threads=1))
         numbers = [nodes.find(part) for part in parts]
         return np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int32)
 

@@ -59,7 +59,7 @@ def missing_keys(
     ids = [part for item in known for part in _texts(replace(item, columns=("id",)))]
     table = TextTable(pa.chunked_array(ids, pa.string()))
     for unit in units:
-        texts = gathered(((part,) for part in _texts(unit)), table.rows_at_once)
+        texts = gathered(((part,) for part in _texts(unit)), table.rows_at_once())
         parts = [table.find(keys) < 0 for (keys,) in texts]
         missing = np.concatenate(parts) if parts else np.empty(0, dtype=bool)
         if missing.any():

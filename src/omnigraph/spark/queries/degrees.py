@@ -112,7 +112,7 @@ class Degrees:
         nodes = TextTable(self.meant.ids())
         end = next(name for name in self.scan.names if name != self.start)
         rows = ((batch.column(self.start), batch.column(end)) for batch in batches)
-        for starts, ends in gathered(rows, nodes.rows_at_once):
+        for starts, ends in gathered(rows, nodes.rows_at_once()):
             yield from starts.filter(pa.array(nodes.find(ends) >= 0)).chunks
 
 
