@@ -118,10 +118,7 @@ def _parquet_file(path: str) -> pq.ParquetFile:
 
 
 def _parquet_source(path: str) -> pa.BufferReader | IO[bytes] | str:
-    """Return what a file is read from; a small one is in memory.
-
-    It takes one read instead of one for its end and one for each column.
-    """
+    """Return what a file is read from; a small one is in memory, which takes one read."""
     handle = open_file(path)
     size = handle.seek(0, os.SEEK_END)
     handle.seek(0)
