@@ -92,6 +92,22 @@ def test_a_result_names_its_snapshot(people: og.Graph) -> None:
     assert people.query(f"query q() {{ {NAMES} }}").commit_id == head(people)
 
 
+def test_a_snapshot_is_read_as_it_was(people: og.Graph) -> None:
+    text = f"query q() {{ {NAMES} }}"
+    states = [people.snapshot(), people.branch("dev").snapshot(), people.snapshot("dev")]
+    before = people.query(text).to_pylist()
+    for branch in ("main", "dev"):
+        people.mutate('query m() { insert Person { name: "c" } }', branch=branch)
+    for state in states:
+        found = state.query(text)
+        assert (found.commit_id, found.to_pylist()) == (state.graph_commit_id, before)
+        with pytest.raises(og.BadRequestError, match="a snapshot is one state: version has no"):
+            state.query(text, version=2)
+    people.branches.delete("dev")
+    people.schema.apply(SCHEMA.replace("age: I32?", 'years: I32? @rename_from("age")'))
+    assert states[0].query(text).to_pylist() == before
+
+
 def test_places_that_do_not_exist(people: og.Graph) -> None:
     with pytest.raises(og.NotFoundError):
         read(people, NAMES, commit="01J0000000000000000000NONE")

@@ -122,6 +122,7 @@ def snapshots(graph: AnyGraph, note: Notes, _folder: Path) -> None:
     fixed = graph.snapshot("work")
     graph.mutate(ADD, {"n": "zoe"}, branch="work")
     note(fixed.query(ALL), fixed.query(f"{ALL} {ADD}", name="all"), graph.query(ALL, branch="work"))
+    assert len(fixed.query(ALL)) == len(graph.query(ALL, branch="work")) - 1
     graph.branches.delete("work")
     note(graph.snapshot(commit=fixed.graph_commit_id).query(ALL))
     note.fails(lambda: fixed.query(ALL, branch="work"))

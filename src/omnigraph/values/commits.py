@@ -17,7 +17,9 @@ from omnigraph.values.value import Value, form
 MAIN = "main"
 MANIFEST = "__manifest"
 GENESIS_KIND = "init"
-_QUERY = "query"
+_QUERY = "_query"
+"""Where a snapshot keeps the `query` of its graph; under that name it would hide its own."""
+_STATES = ("branch", "commit", "version", "tag", "timestamp")
 
 
 def moment(microseconds: int) -> datetime.datetime:
@@ -282,10 +284,15 @@ class Snapshot(Value, frozen=True, kw_only=True, dict=True, rename={"version": "
         options: Mapping[str, object],
     ) -> Any:  # noqa: ANN401 - the rows of a query, or a promise of them
         """Run a read query of its graph on this state."""
+        if given := [option for option in _STATES if options.get(option) is not None]:
+            raise BadRequestError(
+                f"a snapshot is one state: {given[0]} has no place here",
+                hint=f"graph.query(..., {given[0]}=...)",
+            )
         query = self.__dict__.get(_QUERY)
         if query is None:
             raise BadRequestError(
                 "this snapshot was copied, and knows of no graph",
                 hint="graph.query(..., commit=snapshot.graph_commit_id)",
             )
-        return query(source, params, name=name, commit=self.graph_commit_id, **options)
+        return query(source, params, name=name, **{**options, "commit": self.graph_commit_id})
