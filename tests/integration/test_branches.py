@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -516,11 +517,24 @@ def test_tags_name_states_for_good(graph: og.Graph) -> None:
     assert graph.tags.list()[2].to_json()["branch"] == "dev"
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "main", "omnigraph_x", "a b", "..", "x.lock", "_x"])
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "main", "omnigraph_x", "a b", "..", "x.lock", "_x", "\xfc", "v1-\u65e5"]
+)
 def test_a_bad_tag_name_is_refused(graph: og.Graph, name: str) -> None:
     with pytest.raises(og.BadRequestError):
         graph.tags.create(name)
     assert graph.tags.list() == []
+
+
+def test_a_tag_that_cannot_be_listed_can_be_deleted(graph: og.Graph) -> None:
+    """Earlier releases made them, and from then on no tag was found and no branch deleted."""
+    lance.dataset(f"{graph.uri}/__manifest").tags.create("\xfc", 1)
+    with pytest.raises(og.OmniGraphError):
+        graph.tags.list()
+    graph.tags.delete("\xfc")
+    assert graph.tags.list() == []
+    with pytest.raises(og.NotFoundError):
+        graph.tags.delete("\xfc")
 
 
 def test_a_tag_is_made_once(graph: og.Graph) -> None:

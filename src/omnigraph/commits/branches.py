@@ -77,6 +77,11 @@ def check_tag_name(name: str) -> None:
     if name == MAIN:
         raise BadRequestError("main is a branch, not a tag name", hint="choose another name")
     check_name(name, "tag")
+    if not name.isascii():
+        # Lance writes the file of such a tag and then fails to list or clean up anything beside it.
+        raise BadRequestError(
+            f"{name!r} is not a tag name", hint="the letters of a tag are those of ASCII"
+        )
     if "/" in name or name.startswith(TAG_RESERVED):
         raise BadRequestError(
             f"{name!r} is not a tag name", hint=f"no '/', and no '{TAG_RESERVED}' in front"
@@ -454,7 +459,9 @@ class BranchDirectory:
     def delete_tag(self, name: str) -> None:
         """Forget a tag; the state it named stays as long as any other."""
         with self.control():
-            self.find_tag(name)
+            # One that an earlier release made with other letters keeps all tags from being listed.
+            if name.isascii():
+                self.find_tag(name)
             delete_tag(self._main.view.dataset, name)
             self._syncer.sync_folder(f"{self._root}/_refs/tags")
             self._forget_inner(name)
