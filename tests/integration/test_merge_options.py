@@ -315,6 +315,36 @@ def test_a_repeated_operation_returns_the_first_outcome(new_graph: NewGraph, out
     assert value(graph, "later") == 1
 
 
+def test_a_repeated_merge_does_not_ask_its_checks_again(new_graph: NewGraph) -> None:
+    graph = new_graph(SCHEMA)
+    graph.branches.create("dev")
+    put(graph, "dev", b=1)
+    first = graph.branches.merge("dev", checks=[NO_NINE], operation_id="once")
+    put(graph, "main", nine=9)
+    again = graph.branches.merge("dev", checks=[NO_NINE], operation_id="once")
+    assert (again.outcome, again.commit) == (first.outcome, first.commit)
+    graph.branches.delete("dev")
+    again = graph.branches.merge("dev", checks=[NO_NINE], operation_id="once")
+    assert again.commit == first.commit
+
+
+def test_a_repeated_pick_or_revert_does_not_need_what_it_took(new_graph: NewGraph) -> None:
+    graph = new_graph(SCHEMA)
+    graph.branches.create("dev")
+    put(graph, "dev", b=1)
+    taken = graph.commits.head("dev").graph_commit_id
+    picked = graph.branches.cherry_pick(taken, operation_id="pick")
+    graph.branches.delete("dev")
+    assert graph.branches.cherry_pick(taken, operation_id="pick") == picked
+    assert picked is not None
+    undone = graph.branches.revert("HEAD", operation_id="undo")
+    put(graph, "main", later=1)
+    graph.cleanup(keep=1, grace=0, dry_run=False)
+    assert graph.branches.revert("HEAD", operation_id="undo") == undone
+    assert graph.branches.revert(picked.graph_commit_id, operation_id="undo") == undone
+    assert value(graph, "later") == 1
+
+
 def test_the_source_goes_when_asked_and_stays_when_needed(new_graph: NewGraph) -> None:
     graph = new_graph(SCHEMA)
     put(graph, "main", a=1)

@@ -213,14 +213,6 @@ class Branches:
         target = self._acting.line(into)
         decide = decider(resolve, property_merge=property_merge)
         queries = tuple(checks)
-        source_head = None
-        if queries:
-            # A check that fails shows rows of what would be merged.
-            self._acting.permit(Action.READ, branch=into, actor=actor)
-            source_head = self._acting.line(source).manifest.capture().head.graph_commit_id
-            expected_head = self._run_checks(
-                source, into, decide, queries, expected_head, source_head
-            )
         request = self._acting.request(
             target,
             actor=actor,
@@ -228,6 +220,14 @@ class Branches:
             operation_id=operation_id,
             message=message,
         )
+        source_head = None
+        if queries:
+            # A check that fails shows rows of what would be merged.
+            self._acting.permit(Action.READ, branch=into, actor=actor)
+        if queries and self._merging.done(target, request) is None:
+            source_head = self._acting.line(source).manifest.capture().head.graph_commit_id
+            head = self._run_checks(source, into, decide, queries, expected_head, source_head)
+            request = replace(request, expected_head=head)
         with self._acting.telling(into, actor), self._acting.suggesting(source):
             outcome, commit, changes = self._merging.run(
                 self._acting.engine.accepted_schema(),
@@ -307,12 +307,6 @@ class Branches:
         expected_head, operation_id, message, actor = terms
         self._acting.check_writable()
         self._acting.permit(Action.CHANGE, branch=branch, actor=actor)
-        # What a commit did can be read off its copy or its reversal.
-        if not is_ulid(commit_id):
-            readable = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
-            commit_id = resolve_commit(readable, commit_id)[1].graph_commit_id
-        source = self._lines.containing(commit_id)[0].branch.name
-        self._acting.permit(Action.READ, branch=source, actor=actor)
         line = self._lines.get(branch)
         request = self._acting.request(
             line,
@@ -321,6 +315,14 @@ class Branches:
             operation_id=operation_id,
             message=message,
         )
+        if (done := self._merging.done(line, request)) is not None:
+            return done
+        # What a commit did can be read off its copy or its reversal.
+        if not is_ulid(commit_id):
+            readable = PermittedBranches(self._lines, partial(self._acting.permit, actor=actor))
+            commit_id = resolve_commit(readable, commit_id)[1].graph_commit_id
+        source = self._lines.containing(commit_id)[0].branch.name
+        self._acting.permit(Action.READ, branch=source, actor=actor)
         with self._acting.telling(branch, actor):
             commit, changes = self._merging.apply_commit(
                 self._acting.engine.accepted_schema(),

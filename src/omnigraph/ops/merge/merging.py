@@ -76,6 +76,15 @@ class Merging:
             conflicts=tuple(outcome.conflicts),
         )
 
+    @staticmethod
+    def done(target: OpenBranch, request: Request) -> GraphCommit | None:
+        """Return the commit an earlier call with this operation id made.
+
+        What that call took in may be gone by now, so this is asked before anything is looked at.
+        """
+        target.manifest.capture()
+        return target.manifest.commit_of(request.operation_id, past=not request.new_id)
+
     def run(
         self,
         schema: AcceptedSchema,
@@ -92,8 +101,7 @@ class Merging:
         With `source_head` the source must not have moved on from it.
         """
         target = self._lines.get(into)
-        target.manifest.capture()
-        done = target.manifest.commit_of(request.operation_id, past=not request.new_id)
+        done = self.done(target, request)
         if done is not None:
             return self._outcome_of(done, target), done, None
         for _attempt in range(WRITE_ATTEMPTS_MAX):
