@@ -10,6 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import Failpoint, armed
+from omnigraph.ops.merge.merging import Merging
 from tests.integration.helpers import NewGraph, files
 from tests.integration.merging import SCHEMA, drop, link, listed, pins, put, state, unlink
 
@@ -500,3 +501,58 @@ def test_a_net_zero_side_moves_no_table(new_graph: NewGraph) -> None:
     graph.branches.merge("dev")
     assert pins(graph, "main")["node:Item"] == versions["node:Item"]
     assert pins(graph, "main")["edge:Link"] != versions["edge:Link"]
+
+
+# ---- deleting the source ------------------------------------------------------------------
+
+
+@pytest.fixture
+def forked(new_graph: NewGraph) -> og.Graph:
+    graph = new_graph(SCHEMA)
+    put(graph, "main", a=1)
+    graph.branches.create("dev")
+    return graph
+
+
+def test_a_repeated_merge_finds_its_source_gone(forked: og.Graph) -> None:
+    put(forked, "dev", c=3)
+    for _call in range(2):
+        done = forked.branches.merge("dev", delete_source=True, operation_id="once")
+        assert (done.branch_deleted, done.branch_delete_error) == (True, None)
+        assert forked.branches.list() == ["main"]
+
+
+def test_a_repeated_merge_leaves_a_new_branch_of_the_same_name_alone(forked: og.Graph) -> None:
+    put(forked, "dev", c=3)
+    forked.branches.merge("dev", delete_source=True, operation_id="once")
+    forked.branches.create("dev")
+    put(forked, "dev", d=4)
+    done = forked.branches.merge("dev", delete_source=True, operation_id="once")
+    assert not done.branch_deleted
+    assert done.branch_delete_error == "branch 'dev' has commits that were not merged"
+    assert value(forked, "d", "dev") == 4
+
+
+@pytest.mark.parametrize("has_changes", [True, False])
+def test_what_is_written_to_the_source_after_the_merge_is_kept(
+    forked: og.Graph, monkeypatch: pytest.MonkeyPatch, has_changes: bool
+) -> None:
+    if has_changes:
+        put(forked, "dev", c=3)
+    run = Merging.run
+
+    def run_and_write(*args: Any, **options: Any) -> Any:
+        done = run(*args, **options)
+        with og.open(forked.uri, durability="none") as other:
+            put(other, "dev", late=1)
+        return done
+
+    monkeypatch.setattr(Merging, "run", run_and_write)
+    done = forked.branches.merge("dev", delete_source=True)
+    assert not done.branch_deleted
+    assert value(forked, "late", "dev") == 1
+    monkeypatch.undo()
+    forked.optimize("dev")
+    again = forked.branches.merge("dev", delete_source=True)
+    assert again.branch_deleted
+    assert value(forked, "late") == 1

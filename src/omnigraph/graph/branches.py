@@ -9,7 +9,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from omnigraph.commits import MAIN, BranchInfo, BranchState, GraphCommit, Tag
-from omnigraph.errors import CheckFailedError, OmniGraphError, PolicyDeniedError
+from omnigraph.errors import (
+    CheckFailedError,
+    NotFoundError,
+    OmniGraphError,
+    PolicyDeniedError,
+    PreconditionFailedError,
+)
 from omnigraph.graph.acting import Acting
 from omnigraph.graph.overview import Overview
 from omnigraph.graph.permits import PermittedBranches
@@ -200,7 +206,8 @@ class Branches:
                 `Type` or `Type/id` to a side or to the values to write.
             property_merge: Join two updates of one entity that changed different properties.
             checks: Text of read queries that must return no rows on the merged state.
-            delete_source: Delete the source afterwards; failing to is reported, not raised.
+            delete_source: Delete the source afterwards, unless it was written to since; failing
+                to is reported, not raised.
             expected_head: Refuse unless this commit is the target's head.
             operation_id: Your own id for this write: repeating it returns the first outcome.
             message: Message of the commit.
@@ -221,6 +228,7 @@ class Branches:
             message=message,
         )
         source_head = None
+        seen = self._head_of(source) if delete_source else None
         if queries:
             # A check that fails shows rows of what would be merged.
             self._acting.permit(Action.READ, branch=into, actor=actor)
@@ -242,7 +250,17 @@ class Branches:
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
-        return self._drop_source(result, actor) if delete_source else result
+        if not delete_source:
+            return result
+        merged = seen if commit is None else commit.merged_parent_commit_id
+        return self._drop_source(result, merged, actor)
+
+    def _head_of(self, name: str) -> str | None:
+        """Return the newest commit of a branch, None if there is no such branch."""
+        try:
+            return self._acting.line(name).manifest.capture().head.graph_commit_id
+        except NotFoundError:
+            return None
 
     def _permit_merge(self, source: str, into: str, actor: str | None) -> None:
         self._acting.check_writable()
@@ -335,9 +353,18 @@ class Branches:
         self._acting.after_commit(line, commit, changes)
         return commit
 
-    def _drop_source(self, result: MergeResult, actor: str | None) -> MergeResult:
+    def _drop_source(
+        self, result: MergeResult, merged: str | None, actor: str | None
+    ) -> MergeResult:
+        """Delete the source, if the commit that was merged is still its newest one."""
+        source = result.source
         try:
-            self.delete(result.source, actor=actor)
+            self.delete(source, expected_head=merged or "", actor=actor)
+        except NotFoundError:
+            pass  # An earlier call with this operation id deleted it, or somebody else did.
+        except PreconditionFailedError:
+            told = f"branch '{source}' has commits that were not merged"
+            return replace(result, branch_delete_error=told)
         except OmniGraphError as error:
             return replace(result, branch_delete_error=error.message)
         return replace(result, branch_deleted=True)
