@@ -206,8 +206,7 @@ class Branches:
                 `Type` or `Type/id` to a side or to the values to write.
             property_merge: Join two updates of one entity that changed different properties.
             checks: Text of read queries that must return no rows on the merged state.
-            delete_source: Delete the source afterwards, unless it was written to since; failing
-                to is reported, not raised.
+            delete_source: Delete the source unless it was written to since; failing is reported.
             expected_head: Refuse unless this commit is the target's head.
             operation_id: Your own id for this write: repeating it returns the first outcome.
             message: Message of the commit.
@@ -250,10 +249,7 @@ class Branches:
         result = MergeResult(
             outcome=outcome, source=source, target=into, commit=commit, actor_id=request.actor_id
         )
-        if not delete_source:
-            return result
-        merged = seen if commit is None else commit.merged_parent_commit_id
-        return self._drop_source(result, merged, actor)
+        return self._drop_source(result, seen, actor) if delete_source else result
 
     def _head_of(self, name: str) -> str | None:
         """Return the newest commit of a branch, None if there is no such branch."""
@@ -353,11 +349,13 @@ class Branches:
         self._acting.after_commit(line, commit, changes)
         return commit
 
-    def _drop_source(
-        self, result: MergeResult, merged: str | None, actor: str | None
-    ) -> MergeResult:
-        """Delete the source, if the commit that was merged is still its newest one."""
+    def _drop_source(self, result: MergeResult, seen: str | None, actor: str | None) -> MergeResult:
+        """Delete the source, if the commit that was merged is still its newest one.
+
+        Where nothing had to be merged, that is the one `seen` before.
+        """
         source = result.source
+        merged = seen if result.commit is None else result.commit.merged_parent_commit_id
         try:
             self.delete(source, expected_head=merged or "", actor=actor)
         except NotFoundError:
